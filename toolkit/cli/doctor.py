@@ -16,9 +16,8 @@ from toolkit.host.isolation import read_isolation
 from toolkit.host.sysfs import SysTree
 from toolkit.host.topology import read_topology
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.isolation import CpuRoles, Finding
+from toolkit.model.isolation import Finding
 from toolkit.model.serde import to_data
-from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, exit_code, worst
 from toolkit.model.wording import cpus_text
 from toolkit.report.isolation_text import isolation_data, isolation_text
@@ -74,11 +73,12 @@ def command(
 def _isolation(root: Path, config: Path | None, drop_ins: Path | None, exclusive: str | None, *, as_json: bool) -> int:
     """Look at the machine below ``root``; return the exit code."""
     topology = read_topology(root)
-    facts = read_isolation(SysTree(root), topology)
+    kubelet = None if config is None else load_configuration(config, drop_ins)
+    facts = read_isolation(SysTree(root), topology, "" if kubelet is None else kubelet.cgroup_root)
     roles = roles_of_kernel(topology)
     more: tuple[Finding, ...] = ()
-    if config is not None and topology.kubelet.error is None:
-        roles, more = _of_kubelet(config, drop_ins, topology)
+    if config is not None and kubelet is not None and topology.kubelet.error is None:
+        roles, more = roles_of_kubelet(kubelet.node, topology, file_names(config, drop_ins))
     if exclusive is not None:
         cpus = CpuSet.parse(exclusive, "--exclusive")
         if not cpus <= topology.online:
@@ -92,10 +92,6 @@ def _isolation(root: Path, config: Path | None, drop_ins: Path | None, exclusive
     else:
         say(isolation_text(roles, found, configured=config is not None))
     return exit_code(outcome)
-
-
-def _of_kubelet(config: Path, drop_ins: Path | None, topology: Topology) -> tuple[CpuRoles, tuple[Finding, ...]]:
-    return roles_of_kubelet(load_configuration(config, drop_ins).node, topology, file_names(config, drop_ins))
 
 
 def render_report(report: HostReport) -> str:

@@ -52,7 +52,7 @@ class _Planned:
     """One scenario with its plan. :param changed, after: scenario and plan with the changes of ``--diff``.
 
     :param found, found_after: what is wrong with either plan, its options, or on the machine beside it.
-    :param version: of the kubelet that is asked about; empty: the model's.
+    :param version: of the kubelet that is asked about; empty: the model's. :param cgroup_root: its ``cgroupRoot``.
     """
 
     scenario: Scenario
@@ -61,6 +61,7 @@ class _Planned:
     changed: Scenario | None = None
     after: Plan | None = None
     version: str = ""
+    cgroup_root: str = ""
     warnings: tuple[str, ...] = ()
     found: tuple[Finding, ...] = ()
     found_after: tuple[Finding, ...] = ()
@@ -166,7 +167,7 @@ def _of_scenarios(scenarios: Sequence[Path], root: Path, patch: dict[str, Any]) 
 def _of_kubelet(question: Question, sysroot: Path | None, patch: dict[str, Any], path: Path) -> _Planned:
     topology = question.topology or read_topology(sysroot or Path("/"))
     planned = _planned(question.scenario, topology, patch, path)
-    return replace(planned, version=question.version, warnings=question.warnings)
+    return replace(planned, version=question.version, cgroup_root=question.cgroup_root, warnings=question.warnings)
 
 
 def _planned(scenario: Scenario, topology: Topology, patch: dict[str, Any], path: Path) -> _Planned:
@@ -184,7 +185,7 @@ def _planned(scenario: Scenario, topology: Topology, patch: dict[str, Any], path
 
 def _examined(work: _Planned, root: Path | None) -> _Planned:
     """Add the findings. :param root: where the machine's own files are, if they are known."""
-    facts = None if root is None else read_isolation(SysTree(root), work.topology)
+    facts = None if root is None else read_isolation(SysTree(root), work.topology, work.cgroup_root)
     work = replace(work, found=examined(work.scenario, work.topology, work.plan, facts))
     if work.changed is None or work.after is None:
         return work

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from toolkit.errors import InputError
 from toolkit.host.sysfs import SysTree
-from toolkit.model.cgroup_manager import KUBEPODS
+from toolkit.model.cgroup_manager import kubepods_below
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.isolation import InterruptMask, IsolationFacts, Partition
 from toolkit.model.topology import Topology
@@ -24,8 +24,8 @@ _BANNED = re.compile(
 )
 
 
-def read_isolation(tree: SysTree, topology: Topology) -> IsolationFacts:
-    """Read the facts. :param topology: of the same machine."""
+def read_isolation(tree: SysTree, topology: Topology, cgroup_root: str = "") -> IsolationFacts:
+    """Read the facts. :param topology: of the same machine. :param cgroup_root: the kubelet's; empty: the root."""
     cmdline = tree.name("proc/cmdline")
     cgroups = list(_cgroups(tree))
     return IsolationFacts(
@@ -41,7 +41,7 @@ def read_isolation(tree: SysTree, topology: Topology) -> IsolationFacts:
         irqbalance_banned=_banned(tree),
         workqueues=tree.cpu_map(WORKQUEUES),
         partitions=tuple(_partitions(tree, cgroups)),
-        kubepods=_kubepods(tree),
+        kubepods=_kubepods(tree, kubepods_below(cgroup_root)),
         discovery_error=topology.kubelet.error,
     )
 
@@ -115,10 +115,10 @@ def _partitions(tree: SysTree, cgroups: list[str]) -> Iterator[Partition]:
             yield Partition(path=f"/{place}/cpuset.cpus.partition", kind=kind, cpus=cpus)
 
 
-def _kubepods(tree: SysTree) -> dict[str, CpuSet]:
+def _kubepods(tree: SysTree, names: tuple[str, ...]) -> dict[str, CpuSet]:
     found = {}
     for root in CGROUPS:
-        for name in KUBEPODS:
+        for name in names:
             for file in ("cpuset.cpus.effective", "cpuset.effective_cpus"):
                 cpus = tree.cpu_list(f"{root}/{name}/{file}")
                 if cpus:

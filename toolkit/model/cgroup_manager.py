@@ -15,6 +15,19 @@ Source: pkg/kubelet/cm/node_container_manager_linux.go, ``defaultNodeAllocatable
 """
 
 
+def kubepods_below(cgroup_root: str) -> tuple[str, str]:
+    """Return these two for a kubelet's ``cgroupRoot``, which driver systemd takes for a slice: paths without a ``/`` at
+    their ends. ``/kubelet`` gives ``kubelet/kubepods`` and ``kubelet.slice/kubelet-kubepods.slice``.
+
+    Source: pkg/kubelet/cm/cgroup_manager_linux.go, ``ToSystemd``, ``ParseSystemdToCgroupName``.
+    """
+    parts = [part for part in cgroup_root.split("/") if part]
+    # A slice's own name says which slices it is in.
+    slices = parts[-1].removesuffix(".slice").split("-") if parts and parts[-1].endswith(".slice") else None
+    stems = [*(slices or (part.replace("-", "_") for part in parts)), KUBEPODS[0]]
+    return "/".join([*parts, KUBEPODS[0]]), "/".join("-".join(stems[: n + 1]) + ".slice" for n in range(len(stems)))
+
+
 class CgroupManager(StrEnum):
     """The writer of a cgroup's files."""
 

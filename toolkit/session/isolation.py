@@ -15,6 +15,7 @@ from toolkit.model.kernel_defects import kernel_findings
 from toolkit.model.names import printable
 from toolkit.model.verdict import Outcome
 from toolkit.model.wording import cpus_text
+from toolkit.sources.kubelet.pod_paths import root_of
 
 _NAMED = 4
 
@@ -143,7 +144,7 @@ def _partitions(facts: IsolationFacts, roles: CpuRoles) -> Iterator[Finding]:
         if "invalid" in part.kind:
             text = "The partition is invalid: the kernel gives it no CPUs of its own."
             outcome = Outcome.UNDECIDED
-        elif taken and "/kubepods" not in part.path:
+        elif taken and root_of(part.path) is None:
             text = f"The partition owns CPUs {taken}: the kernel takes them from the kubelet's pods."
             outcome = Outcome.FAILED
         else:

@@ -32,10 +32,11 @@ NAME = "kubelet"
 class Question:
     """What is asked. :param topology: the capture's machine, if it is asked for. :param warnings: one line each.
 
-    :param version: of the kubelet; empty: not known.
+    :param version: of the kubelet; empty: not known. :param cgroup_root: its ``cgroupRoot``.
     """
 
     scenario: Scenario
+    cgroup_root: str = ""
     version: str = ""
     topology: Topology | None = None
     warnings: tuple[str, ...] = ()
@@ -70,7 +71,10 @@ def ask(
     title = f"{files}, pods of {pods or capture}"
     topology = capture_topology(reading, str(capture)) if reading is not None and machine else None
     scenario = Scenario(name=NAME, title=title, kubelet=fields, pods=manifests)
-    return Question(scenario=scenario, version=version, topology=topology, warnings=(*warnings, *_left_out(ended)))
+    root = found.cgroup_root
+    return Question(
+        scenario=scenario, cgroup_root=root, version=version, topology=topology, warnings=(*warnings, *_left_out(ended))
+    )
 
 
 def _captured(reading: NodeReading | None, where: str) -> KubeletConfiguration:

@@ -108,6 +108,17 @@ def test_each_thing_that_breaks_isolation_is_found(
     assert found[name]["remedy"]
 
 
+@pytest.mark.parametrize("pods", ["kubelet/kubepods", "kubelet.slice/kubelet-kubepods.slice"])
+def test_the_pods_are_below_the_cgroup_root_of_the_configuration(root: Path, pods: str) -> None:
+    """Under both drivers. Another kubelet's pods are not this one's, and partitions of pods are nobody else's."""
+    pod = f"{CGROUP}/{pods}/pod1/cpuset.cpus"
+    write(root, {f"{CGROUP}/{pods}/cpuset.cpus.effective": "0-5", pod: "6-7", f"{pod}.partition": "root"})
+    assert doctor(root) == (0, {})
+    (root.parent / "kubelet.yaml").write_text(f"{KUBELET}cgroupRoot: /kubelet\n")
+    exit_code, found = doctor(root)
+    assert (exit_code, list(found)) == (1, ["kubepods-cpuset"])
+
+
 @pytest.mark.parametrize(
     "files",
     [
