@@ -60,9 +60,9 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
 
 
 def _stated(claim: Claim, evidence: Evidence) -> _Stated:
-    rows = {row.layer: row for row in evidence.layers if row.claim == claim.name}
+    rows = {row.layer: row for row in view.by_claim(evidence.layers).get(claim.name, ())}
     files = view.files_of(evidence.files_before, claim.cgroup)
-    masks = [mask for mask in evidence.thread_masks if mask.claim == claim.name]
+    masks = view.by_claim(evidence.thread_masks).get(claim.name, ())
     state, asked, api = (rows.get(layer) for layer in (Layer.CHECKPOINT, Layer.RUNTIME, Layer.POD_RESOURCES))
     return _Stated(
         state=state.cpus if state else None,

@@ -12,6 +12,7 @@ from toolkit.model.picture import Picture
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.model.wording import cpus_text
 from validators.queries import view
+from validators.queries.memo import memoised
 
 
 def check(rule: str, claims: ClaimSet, evidence: Evidence) -> list[Verdict]:
@@ -56,13 +57,15 @@ def foreign(claim: Claim, claims: ClaimSet, held: CpuSet) -> tuple[CpuSet, str]:
     """Return the exclusive CPUs of other pods, and whose those among ``held`` are."""
     others = [
         other
-        for other in claims.claims
-        if other.cpus
-        and other.isolation != "host"
-        and view.is_workload(other)
-        and not view.same_pod(claim, other)
-        and (not claim.pod_uid or claim.pod_uid != other.pod_uid)
+        for other in _owners(claims.claims)
+        if not view.same_pod(claim, other) and (not claim.pod_uid or claim.pod_uid != other.pod_uid)
     ]
     owned = CpuSet.union(other.cpus for other in others if other.cpus)
     own = claim.cpus if claim.isolation != "host" else None
     return owned - (own or CpuSet()), ", ".join(other.name for other in others if other.cpus and other.cpus & held)
+
+
+@memoised
+def _owners(claims: tuple[Claim, ...]) -> list[Claim]:
+    """Return those with CPUs of their own: few of the many of a node."""
+    return [one for one in claims if one.cpus and one.isolation != "host" and view.is_workload(one)]

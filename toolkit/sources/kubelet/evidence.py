@@ -61,6 +61,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
     read = [claim.cgroup for claim in claims if claim.cgroup in tree and claim.name not in making.perhaps]
     files = tuple(_files(cgroup, tree[cgroup]) for cgroup in read)
     names = {p.claim.name: p for p in node.promises if p.claim is not None}
+    rows = rows_of(reading)
     evidence = Evidence(
         started_at="",
         start_monotonic_ns=0,
@@ -74,7 +75,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
         ),
         files_before=files,
         files_after=files,
-        layers=tuple(view for p in names.values() for view in layers_of(p, reading)),
+        layers=tuple(view for p in names.values() for view in layers_of(p, reading, rows)),
         state_files=state_readings(reading, node, online),
         hotplug=_offline(reading, node.claims, online),
         picture=picture_of(reading, node, making, late),
