@@ -18,6 +18,7 @@ from toolkit.model.runtimes import INIT_NAMES
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise
 from toolkit.sources.kubelet.json_parts import items, mapping, number, parsed, text
+from toolkit.sources.kubelet.memory_nodes import nodes_above
 from toolkit.sources.kubelet.modelled import captured_topology
 from toolkit.sources.kubelet.pod_paths import expand
 from toolkit.sources.kubelet.pod_rows import Rows, rows_of
@@ -75,7 +76,9 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
         ),
         files_before=files,
         files_after=files,
-        layers=tuple(view for p in names.values() for view in layers_of(p, reading, rows)),
+        layers=tuple(
+            view for p in names.values() for view in layers_of(p, reading, rows, nodes_above(p.subject, tree))
+        ),
         state_files=state_readings(reading, node, online),
         hotplug=_offline(reading, node.claims, online),
         picture=picture_of(reading, node, making, late),
@@ -90,10 +93,13 @@ def _in_force(claim: Claim, asked: CpuSet | None) -> Claim:
     return replace(claim, cpus=asked)
 
 
-def layers_of(promise: Promise, reading: NodeReading, rows: Rows | None = None) -> list[LayerView]:
+def layers_of(
+    promise: Promise, reading: NodeReading, rows: Rows | None = None, above: CpuSet | None = None
+) -> list[LayerView]:
     """Return what state file, runtime and pod-resources say of a subject that has a claim.
 
     :param rows: those of the reading; who asks for many subjects has them at hand.
+    :param above: the memory nodes of the cgroup above, where they are known: one for which none were asked has these.
     """
     assert promise.claim is not None
     name, subject = promise.claim.name, promise.subject
@@ -105,7 +111,7 @@ def layers_of(promise: Promise, reading: NodeReading, rows: Rows | None = None) 
     asked = asked_of(promise)
     if asked is not None:
         mems = parsed(subject.runtime.asked.mems or "") if subject.runtime and subject.runtime.asked else None
-        found.append(LayerView(claim=name, layer=Layer.RUNTIME, at_ns=0, cpus=asked, mems=mems or None))
+        found.append(LayerView(claim=name, layer=Layer.RUNTIME, at_ns=0, cpus=asked, mems=mems or above))
     cpus = _from_pod_resources(subject, rows_of(reading) if rows is None else rows)
     if cpus is not None:
         found.append(LayerView(claim=name, layer=Layer.POD_RESOURCES, at_ns=0, cpus=cpus))

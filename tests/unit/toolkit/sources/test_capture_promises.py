@@ -25,7 +25,7 @@ from toolkit.sources.claims_yaml import claims_yaml
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import node_claims
 
-G2 = "g2-node1/main"
+G1, G2 = "g1-node1/main", "g2-node1/main"
 G2_UID, GMIX_UID = "e7779cf5e7bbb597d273070daa389531", "576c774e1899195a7bab9ac362c185d2"
 
 
@@ -172,3 +172,17 @@ def test_memory_nodes_are_compared_with_the_runtimes_word_where_no_state_file_is
         if row["id"] in name and name.endswith("cpuset.mems"):
             files[name] = to.encode()
     assert "cri and cgroup differ: memory nodes 0 against" in failed(files)["layers-agree", G2]
+
+
+@pytest.mark.parametrize(
+    ("start", "name", "to"), [("B1-4", "be-node1/main", "1"), ("B1-4", "bu-node1/main", "0"), ("A-3", G1, "1")]
+)
+def test_memory_nodes_that_nobody_asked_for_are_drift(start: str, name: str, to: str) -> None:
+    """Of a container for which none were asked they are those of its pod; the pods of v1 have all of the machine."""
+    files = capture(start)
+    row = rows(files)[name]
+    assert ("layers-agree", name) not in failed(files)
+    for file in files:
+        if (row["id"] in file and ".mems" in file) or (row["id"] in file and file.endswith("_mems")):
+            files[file] = to.encode()
+    assert "cri and cgroup differ: memory nodes" in failed(files)["layers-agree", name]
