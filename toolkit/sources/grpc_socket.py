@@ -15,13 +15,16 @@ from typing import Any
 from urllib.parse import quote
 
 from toolkit.errors import InputError
-from toolkit.model.names import printable
+from toolkit.model.names import from_path, printable
 from toolkit.sources import messages
 
 DEADLINE_S = 5.0
 """A runtime answers in milliseconds; one that takes seconds is at work or hangs."""
 MAX_BYTES = 16 * 1024 * 1024
 """The kubelet's own limit for an answer of the runtime (``maxMsgSize``, pkg/kubelet and cri-client)."""
+
+MAX_PATH = 107
+"""Bytes, without the zero behind them. Source: unix(7), ``sun_path``."""
 
 
 class UnimplementedError(InputError):
@@ -35,12 +38,16 @@ class NotFoundError(InputError):
 def socket_path(endpoint: str) -> Path:
     """Return the path of ``unix:///run/x.sock``, ``unix:/run/x.sock`` or a plain path.
 
-    :raises InputError: another scheme, or no absolute path.
+    :raises InputError: another scheme, no absolute path, or one that no socket can be connected to by: gRPC would write
+        lines of its own about that.
     """
     path = endpoint.removeprefix("unix:")
     path = path[2:] if path.startswith("///") else path
     if not path.startswith("/") or path.startswith("//") or "\0" in path:
         raise InputError("endpoint", printable(endpoint[:200]), "a unix socket: unix:///run/containerd/containerd.sock")
+    if len(os.fsencode(path)) > MAX_PATH:
+        shown = printable(from_path(Path(path))[:200])
+        raise InputError(shown, f"a path of {len(os.fsencode(path))} bytes", f"at most {MAX_PATH}, as sockets have")
     return Path(path)
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from toolkit.host.sysfs import SysTree
 from toolkit.model.names import from_path
 
+_LONGEST = 4096
+"""Bytes of a path that a kernel takes. Source: limits.h, ``PATH_MAX``."""
 CGROUP_ROOT, PROC, SYS, LOGS = "/sys/fs/cgroup", "/proc", "/sys", "/var/log/containers"
 
 
@@ -46,15 +48,21 @@ class Places:
         """
         if str(self.root) == "/":
             return Path("/", path)
-        found = SysTree(self.root).resolved(path)
-        if found is not None:
-            return found
-        folder, _, name = path.rstrip("/").rpartition("/")
-        if not name:
-            return self.root.absolute()
-        place = self.below(folder) / name
-        # It would lead out of this root, to a file of this machine.
-        return place.with_name(f"{name} (a link to nothing)") if place.is_symlink() else place
+        # The longest beginning that exists, without links; what is behind it is only named. A path that is longer than
+        # any may be is too long for whoever opens it.
+        parts = path[: _LONGEST + 1].strip("/").split("/")
+        tree, place, rest = SysTree(self.root), self.root.absolute(), parts
+        for count in range(len(parts), 0, -1):
+            found = tree.resolved("/".join(parts[:count]))
+            if found is not None:
+                place, rest = found, parts[count:]
+                break
+        for name in rest:
+            place /= name
+            if os.path.islink(place):  # noqa: PTH114 a name too long is none
+                # It would lead out of this root, to a file of this machine.
+                place = place.with_name(f"{name} (a link to nothing)")
+        return place
 
     def target(self, path: Path) -> Path:
         """Return a path of this machine without its links, which stay below the root."""

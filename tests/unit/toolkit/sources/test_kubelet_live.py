@@ -90,3 +90,26 @@ def test_a_state_file_that_changes_during_the_reading_is_said_to_be_another(
     monkeypatch.setattr("toolkit.sources.kubelet.live.runtime_files", answers)
     times = read_live(Places(root=tmp_path)).read_at_s
     assert (times[STATE_WRITTEN], times[STATE_REWRITTEN]) == (100, 200)
+
+
+@pytest.mark.parametrize("path", ["/" + "a/" * 3000 + "x", "/" + "a" * 5000, "/" + "a/" * 2_000_000])
+@pytest.mark.parametrize(
+    "flag", ["config", "config-dir", "root-dir", "pod-manifest-path", "container-runtime-endpoint"]
+)
+def test_a_path_that_no_file_can_have_is_missing(tmp_path: Path, flag: str, path: str) -> None:
+    """A command line below another root is a stranger's: deeper than Python's stack, longer than any path."""
+    process(tmp_path, 42, "kubelet", "/kubelet.service", [f"--{flag}={path}"])
+    write(tmp_path, "var/lib/kubelet/cpu_manager_state", "{}")
+    node = node_claims(read_live(Places(root=tmp_path)))
+    assert not [part for part in node.missing if "\n" in part.reason]
+
+
+def test_what_is_not_there_is_named_below_the_root(tmp_path: Path) -> None:
+    """Links are followed inside it; behind one that leads nowhere there, nothing is."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "var").symlink_to("/data")
+    (tmp_path / "data/out").symlink_to("/etc")
+    places = Places(root=tmp_path)
+    assert places.below("/var/lib/x") == tmp_path / "data/lib/x"
+    assert places.below("/var/out/passwd") == tmp_path / "data/out (a link to nothing)/passwd"
+    assert places.below("/") == places.below("") == tmp_path

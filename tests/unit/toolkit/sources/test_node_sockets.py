@@ -47,6 +47,16 @@ def test_containers_are_listed(tmp_path: Path) -> None:
     assert (one.state, one.created_at_ns, one.annotations) == ("running", 1795395610003100290, {})
 
 
+def test_a_path_longer_than_a_socket_has_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    """Of a node below a root with a long name, say: gRPC's own library would write lines to standard error."""
+    with (
+        pytest.raises(InputError, match="a path of 203 bytes; expected at most 107"),
+        Cri(f"unix:///{'a/' * 101}") as cri,
+    ):
+        cri.version()
+    assert capfd.readouterr().err == ""
+
+
 def test_a_status_says_what_was_asked_for_and_no_secret(tmp_path: Path) -> None:
     """CPU set, quota -1 and pid are read; environment, arguments, annotations and mounts go nowhere."""
     requests: list[bytes] = []
