@@ -109,12 +109,14 @@ class Rule:
     """A rule: call it with claims and evidence, get one verdict per subject, after the loss rule.
 
     :param needs: without a promise that it judges, as good as nothing.
+    :param of_node: its subjects are the node, CPUs or files: no claim's, also where a claim has such a name.
     """
 
     doc: RuleDoc
     check: Check
     spared: Spared = _none
     needs: Needs = _files
+    of_node: bool = False
 
     @property
     def id(self) -> str:
@@ -123,7 +125,8 @@ class Rule:
 
     def __call__(self, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         """Judge, and turn each ``passed`` that rests on incomplete evidence into ``undecided``."""
-        return withhold_passes(self.check(claims, evidence), self.rests_on(claims), claims, evidence)
+        verdicts = self.check(claims, evidence)
+        return withhold_passes(verdicts, self.rests_on(claims), claims, evidence, of_node=self.of_node)
 
     def rests_on(self, claims: ClaimSet) -> frozenset[Witness]:
         """Return the witnesses whose blindness makes it undecided, for these claims."""

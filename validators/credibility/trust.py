@@ -91,14 +91,22 @@ def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
 
 
 def withhold_passes(
-    verdicts: tuple[Verdict, ...], witnesses: frozenset[Witness], claims: ClaimSet, evidence: Evidence
+    verdicts: tuple[Verdict, ...],
+    witnesses: frozenset[Witness],
+    claims: ClaimSet,
+    evidence: Evidence,
+    *,
+    of_node: bool = False,
 ) -> tuple[Verdict, ...]:
-    """Turn each ``passed`` that rests on a doubted witness into ``undecided``, with the reasons."""
+    """Turn each ``passed`` that rests on a doubted witness into ``undecided``, with the reasons.
+
+    :param of_node: none of the verdicts is about a claim, whatever its subject is called.
+    """
     blind = bool(evidence.coverage.blindness)
     if not blind and all(verdict.outcome is not Outcome.PASSED for verdict in verdicts):
         return verdicts
     relevant = [doubt for doubt in doubts(claims, evidence) if doubt.witnesses & witnesses]
-    names = {claim.name for claim in claims.claims}
+    names = set[str]() if of_node else {claim.name for claim in claims.claims}
 
     def weighed(verdict: Verdict) -> Verdict:
         if verdict.outcome is Outcome.SKIPPED:

@@ -197,4 +197,5 @@ RULE = Rule(
         witnesses=(Witness.FILES,),
     ),
     check,
+    of_node=True,
 )

@@ -123,4 +123,5 @@ RULE = Rule(
     check,
     spared=spared,
     needs=needs_switches,
+    of_node=True,
 )

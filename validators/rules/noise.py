@@ -149,12 +149,22 @@ def _judge(cpu: int, spans: Sequence[possession.Span], claims: ClaimSet, evidenc
         return verdict(Outcome.UNDECIDED, "interrupts were not observed: only tasks are known to be within the budget")
     if cpu in evidence.coverage.cpus_unsampled:
         return verdict(Outcome.UNDECIDED, "it carries no sampler: time in firmware is not known there")
+    unread = _unread(cpu, evidence)
+    if unread:
+        return verdict(Outcome.UNDECIDED, f"{unread} of the CPU was not read: only the rest is known to be within")
     if lost.high > allowed:
         unless = "the CPU was its owner's when it stood still" if lost.standstill else "interrupts hit foreign tasks"
         if lost.not_owned:
             unless = f"not all of it was in {length}, or the budget of a second is used up in less"
         return verdict(Outcome.UNDECIDED, f"{shown}: within the budget only if {unless}")
     return verdict(Outcome.PASSED, f"{shown} in {length}, the budget is {budget} ns a second")
+
+
+def _unread(cpu: int, evidence: Evidence) -> str:
+    """Return what is not known of a CPU's own time; the time without a timer interrupt is that of its sampler."""
+    if cpu not in (evidence.steal_by_cpu_ns or {}):
+        return "the steal"
+    return "" if cpu in (evidence.standstill_by_cpu_ns or {}) else "the time without a timer interrupt"
 
 
 def _measures(cpu: int, lost: _Lost, budget: int | None, seconds: float, evidence: Evidence) -> dict[str, Measure]:
@@ -211,7 +221,7 @@ RULE = Rule(
             The time lost is at least the greatest of tasks, interrupts and steal, and at most their sum (an interrupt
             may hit a foreign task). In that sum steal is at least the time for which the CPU took no timer interrupt
             (firmware, an SMI). Above noiseBudgetNsPerS by the lower bound is a failure; within it by the upper bound
-            passes; between them, or without observed interrupts, the verdict is undecided.
+            passes; between them, or where interrupts, steal or that time were not observed, the verdict is undecided.
 
             A CPU that was exclusive for a part of the window is judged for that part, against that part's budget. Noise
             that may belong to another part neither fails nor passes. A part shorter than a second that uses up a whole
@@ -232,4 +242,5 @@ RULE = Rule(
     check,
     spared=spared,
     needs=needs_switches,
+    of_node=True,
 )

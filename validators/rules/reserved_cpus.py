@@ -84,4 +84,5 @@ RULE = Rule(
     ),
     check,
     needs=needs_switches,
+    of_node=True,
 )

@@ -219,6 +219,15 @@ def coverage(**changes: object) -> Coverage:
     return replace(value, **changes)  # type: ignore[arg-type]
 
 
+BY_CPU = ("steal_by_cpu_ns", "standstill_by_cpu_ns")
+
+
+def on_every_cpu(changes: dict[str, Any]) -> dict[str, Any]:
+    """Return changes of evidence in which what is given of some CPUs is 0 on the others."""
+    given = {name: changes[name] for name in BY_CPU if changes.get(name) is not None}
+    return changes | {name: dict.fromkeys(range(16), 0) | times for name, times in given.items()}
+
+
 def in_slots(rows: tuple[CpuUse, ...], window_ns: int = WINDOW_NS) -> tuple[UsageBin, ...]:
     """What was used, evenly in a hundred slots of the window."""
     ran = {claim: sum(row.run_ns for row in rows if row.claim == claim) for claim in {row.claim: 0 for row in rows}}
@@ -259,7 +268,7 @@ def evidence(**changes: object) -> Evidence:
         ),
         canaries=(POSITIVE, CLEAN),
     )
-    value = replace(value, **changes)  # type: ignore[arg-type]
+    value = replace(value, **on_every_cpu({**{key: {} for key in BY_CPU}, **changes}))
     if "usage_bins" in changes:
         return value
     return replace(value, usage_bins=in_slots(value.cpu_use, value.duration_ns))

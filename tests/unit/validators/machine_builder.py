@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.unit.validators.evidence_builder import cpus, db_files, evidence, use
+from tests.unit.validators.evidence_builder import cpus, db_files, evidence, on_every_cpu, use
 from toolkit.model.evidence import Evidence
 
 TOPOLOGY: dict[str, object] = {
@@ -25,7 +25,7 @@ def machine(granted: str = "2,6", virtualization: str = "none", **changes: objec
     )
     environment = replace(found.environment, cpus_online=cpus("0-7"), topology=TOPOLOGY, virtualization=virtualization)
     coverage = replace(found.coverage, cpus_seen=cpus("0-7"), cpus_online=cpus("0-7"))
-    return replace(found, environment=environment, coverage=coverage, **changes)  # type: ignore[arg-type]
+    return replace(found, environment=environment, coverage=coverage, **on_every_cpu(changes))
 
 
 def with_topology(found: Evidence, **changes: object) -> Evidence:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from tests.unit.validators.alignment_builder import db
@@ -38,6 +41,15 @@ def test_a_quiet_cpu() -> None:
         ("cpu 2", Outcome.PASSED),
         ("cpu 6", Outcome.PASSED),
     ]
+
+
+@pytest.mark.parametrize("name", ["irq_use", "steal_by_cpu_ns", "standstill_by_cpu_ns"])
+def test_what_was_not_observed_is_not_within_the_budget(name: str) -> None:
+    """No budget passes on a part of what takes a CPU's time; what was seen can still be too much."""
+    noisy: dict[str, Any] = {"intruders": (task(OwnerClass.SYSTEM, 11 * MS),)}
+    assert judged(replace(machine(irq_use=()), **{name: None})).outcome is Outcome.UNDECIDED
+    assert judged(replace(machine(irq_use=()), **{name: None}), budget=None).outcome is Outcome.PASSED
+    assert judged(replace(machine(irq_use=(), **noisy), **{name: None})).outcome is Outcome.FAILED
 
 
 def test_no_exclusive_cpu_is_skipped() -> None:

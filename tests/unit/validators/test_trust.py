@@ -272,3 +272,16 @@ def test_canary_times_before_planting_are_not_trusted() -> None:
     odd: Canary = replace(POSITIVE, reported_at_ns=0)
 
     assert health(canaries=(odd, CLEAN)).outcome is Outcome.UNDECIDED
+
+
+@pytest.mark.parametrize("name", ["node", "cpu 2", "cpu_manager_state"])
+def test_a_claim_may_be_called_as_the_node_is(name: str) -> None:
+    """A verdict about the node rests on the evidence of every claim, whatever one of them is called."""
+    db, web = CLAIMS.claims
+    claims = replace(CLAIMS, claims=(replace(db, name=name), web), noise_budget_ns_per_s=1_000_000)
+    rows = tuple(replace(row, claim=name) if row.claim == "db" else row for row in healthy().cpu_use)
+    spot = BlindSpot(text="web was not seen", witnesses=(Witness.SWITCHES,), claim="web")
+    found = healthy(cpu_use=rows, irq_use=(), coverage=coverage(blindness=(spot,)))
+    seen = by_key(judge(claims, found))
+
+    assert {seen[key] for key in (("reserved-cpus", "node"), ("noise", "cpu 2"))} == {Outcome.UNDECIDED}

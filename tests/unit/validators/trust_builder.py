@@ -15,6 +15,7 @@ from tests.unit.validators.evidence_builder import (
     evidence,
     in_slots,
     mask,
+    on_every_cpu,
     use,
 )
 from toolkit.model.evidence import Evidence, HotplugEvent
@@ -38,7 +39,7 @@ def healthy(**changes: Any) -> Evidence:
         "files_before": (base.files_before[0], *web),
         "files_after": (base.files_after[0], *web),
     }
-    values |= changes
+    values |= on_every_cpu(changes)
     return replace(base, **{"usage_bins": in_slots(values["cpu_use"]), **values})
 
 
