@@ -9,6 +9,7 @@ from toolkit.model.nesting import nested
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import cpus_text
 from validators.credibility.agreement import ROWLESS_RUN_NS
+from validators.intruders import possession
 from validators.queries import file_history, hotplug, view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
@@ -24,7 +25,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     changes = view.by_claim(evidence.transitions)
     inside = nested((claim.name, claim.cgroup) for claim in claims.claims)
     # A claim below another's cgroup must keep to its CPUs, too: all workload but ephemeral containers.
-    keeping = {claim.name for claim in claims.claims if claim.kind is SubjectKind.CONTAINER}
+    keeping = {claim.name: claim for claim in claims.claims if claim.kind is SubjectKind.CONTAINER}
     return tuple(
         _judge(
             claim,
@@ -32,7 +33,12 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
             use.get(claim.name, []),
             offenders.get(claim.name, []),
             changes.get(claim.name, []),
-            [row for name in inside.get(claim.name, ()) if name in keeping for row in use.get(name, [])],
+            [
+                (keeping[name], row)
+                for name in inside.get(claim.name, ())
+                if name in keeping
+                for row in use.get(name, [])
+            ],
         )
         for claim in claims.claims
     )
@@ -44,7 +50,7 @@ def _judge(
     rows: list[CpuUse],
     named: list[Offender],
     transitions: list[Transition],
-    nested: list[CpuUse],
+    below: list[tuple[Claim, CpuUse]],
 ) -> Verdict:
     if claim.cpus is None:
         return Judgement(ID, claim.name)(Outcome.SKIPPED, "no CPU set was promised")
@@ -55,6 +61,7 @@ def _judge(
     verdict = Judgement(ID, claim.name, measures, shown, file_history.lives(claim, evidence))
     if outside or named:
         return verdict(*_escaped(claim.cpus, evidence, outside, named))
+    nested = [row for _, row in below]
     strays = [row for row in nested if row.cpu not in allowed and any(view.steady_use(row))]
     if strays:
         names = ", ".join(sorted({row.claim for row in strays}))
@@ -78,6 +85,10 @@ def _judge(
             f"it ran on {cpus_text(strange)} outside {claim.cpus}, which the probe did not count: "
             "another set was watched",
         )
+    undated = _undated(claim, evidence, below)
+    if undated is not None:
+        text = f"{undated.claim} below its cgroup ran on CPU {undated.cpu}, not its own all the time: when is not known"
+        return verdict(Outcome.UNDECIDED, text)
     excused = ", ".join(_excused(claim, allowed, rows))
     if excused:
         measures["excused"] = excused
@@ -120,6 +131,19 @@ def _escaped(cpus: CpuSet, evidence: Evidence, outside: list[CpuUse], named: lis
         f"{sum(row.out_of_set_ns for row in outside) / 1e6:.3f} ms, longest {longest_ns / 1e6:.3f} ms"
     )
     return Outcome.FAILED, text
+
+
+def _undated(claim: Claim, evidence: Evidence, below: list[tuple[Claim, CpuUse]]) -> CpuUse | None:
+    """Return time of a claim below on a CPU that was its own while it was not this one's: rows have no dates."""
+    if not view.mask_changes(claim.name, evidence.transitions):
+        return None
+    for inner, row in below:
+        if any(view.steady_use(row)):
+            theirs = possession.spans(inner, row.cpu, evidence.transitions)
+            mine = possession.spans(claim, row.cpu, evidence.transitions)
+            if not theirs or mine is None or not all(any(a <= c and d <= b for a, b in mine) for c, d in theirs):
+                return row
+    return None
 
 
 def _excused(claim: Claim, allowed: CpuSet, rows: list[CpuUse]) -> list[str]:
@@ -168,7 +192,8 @@ RULE = Rule(
 
             An interval that began before its task joined the cgroup, or before a change of the set was complete, is no
             violation; transition measures report it. A claim about a descendant cgroup is counted by itself, and its
-            tasks must keep to both sets (ephemeral containers to their own). Tasks that all stay on one CPU of a wider
+            tasks must keep to both sets (ephemeral containers to their own); where it had a CPU longer than this claim,
+            and ran there, the verdict is undecided. Tasks that all stay on one CPU of a wider
             set break no promise; `used_cpus` and `busiest_cpu_ratio` report it.
 
             While all CPUs of a claim are offline the kernel lends it its parent's CPUs: an interval outside that began
