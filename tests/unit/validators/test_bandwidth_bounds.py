@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +33,35 @@ def test_upper_bound_by_hand() -> None:
     assert upper_ns(HALF, conditions(10_000), None) == (101 * 50 + 5 + 8) * MS
     assert upper_ns(HALF, conditions(10_060, cpus=2), None) == (100 * 50 + 100 + 26) * MS
     assert upper_ns(HALF, conditions(10_000), 0) == (50 + 5 + 8) * MS
+
+
+def test_the_smaller_of_both_bounds_holds() -> None:
+    """Counted periods, or the window's: at a tie they are one number, and one period less is a quota less."""
+    window = conditions(10_030, cpus=3)
+    by_window = upper_ns(HALF, window, None)
+
+    assert [by_window - upper_ns(HALF, window, count) for count in (102, 101, 100, 99)] == [0, 0, 40 * MS, 90 * MS]
+
+
+def test_each_life_has_a_pool_of_its_own() -> None:
+    """What groups made anew may use more, may have been throttled less, and whose timers may fire once more each."""
+    one, three = conditions(10_000), replace(conditions(10_000), lives=3)
+
+    assert upper_ns(HALF, three, 100) - upper_ns(HALF, one, 100) == 2 * (100 + 13) * MS
+    assert demanded_ns(HALF, one) - demanded_ns(HALF, three) == (4 * 50 + 2 * 13) * MS
+    floors = [throttled_floor_ns(HALF, many, 90, sleeps=False) for many in (one, three)]
+    assert floors[0] - floors[1] == (2 * 50 + 2 * 13) * MS
+    assert most_periods(HALF, three) - most_periods(HALF, one) == 4
+
+
+def test_time_without_use_is_no_credit_for_a_burst() -> None:
+    """A pool does not save up: after seconds of rest a burst is as much as after none."""
+    quiet = [UsageBin(claim="a", start_at_ns=at * 100 * MS, length_ns=100 * MS, usage_ns=0) for at in range(50)]
+    busy = [
+        UsageBin(claim="a", start_at_ns=at * 100 * MS, length_ns=100 * MS, usage_ns=100 * MS) for at in range(50, 60)
+    ]
+
+    assert burst_ns(HALF, [*quiet, *busy]) == burst_ns(HALF, busy) == (500 * MS, 5_000 * MS)
 
 
 def test_burst_adds_once() -> None:

@@ -139,6 +139,7 @@ IMPOSSIBLE: list[dict[str, Any]] = [
     _stay(switches=-1),
     _stay(last_at_ns=4),
     _stay(total_ns=SECOND),
+    {"offenders": (Offender(claim="db", tid=7, comm="db", cpu=1, first_at_ns=5, total_ns=SECOND, longest_ns=4),)},
     _slot(length_ns=0),
     _slot(usage_ns=-1),
     _slot(usage_ns=2 * SECOND),

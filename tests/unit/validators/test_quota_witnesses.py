@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.unit.validators.quota_builder import FREE, MS, levels, used, web
+from tests.unit.validators.quota_builder import FREE, MS, POD, levels, used, web
+from toolkit.model.verdict import Outcome
 
 
 @pytest.mark.parametrize(
@@ -23,3 +26,12 @@ def test_what_one_of_two_witnesses_says_alone_proves_nothing(
     verdict = web(levels(used(cgroup_ms, bpf_usage_ns=ledger_ms * MS), FREE))
 
     assert (verdict.outcome.value, word in verdict.reason) == (outcome, True), verdict.reason
+
+
+def test_what_is_undecided_hides_no_proof() -> None:
+    """The cgroup's own count is contradicted by the ledger; its pod's says by itself that it used too much."""
+    pod = replace(POD, usage_ns=9_500 * MS)
+    verdict = web(levels(used(10_000, bpf_usage_ns=5000 * MS), pod))
+
+    assert verdict.outcome is Outcome.FAILED
+    assert verdict.reason.startswith("/kubepods/podb used")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.validators.evidence_builder import claim_set, evidence
+from toolkit.model.blind_spots import BlindSpot
 from toolkit.model.evidence import Coverage, Evidence
 from toolkit.model.picture import Picture
 from toolkit.model.verdict import Outcome
@@ -17,9 +20,8 @@ LOST = replace(evidence(), coverage=replace(evidence().coverage, lost_events=5))
 PICTURE = Picture(runtime_read=True, pods_read=True)
 
 
-def test_a_picture_of_files_is_still() -> None:
-    """Nothing was observed for a while, so nothing of it can be missing; the summary says what it is."""
-    still = Evidence(
+def _still() -> Evidence:
+    return Evidence(
         started_at="2026-11-23T00:00:00+00:00",
         start_monotonic_ns=0,
         duration_ns=0,
@@ -28,9 +30,36 @@ def test_a_picture_of_files_is_still() -> None:
         picture=PICTURE,
     )
 
+
+def test_a_picture_of_files_is_still() -> None:
+    """Nothing was observed for a while, so nothing of it can be missing; the summary says what it is."""
+    still = _still()
+
     assert is_still(still)
     assert doubts(claim_set(), still) == ()
     assert "one reading of the node's files" in summary(make_result(still, ()))
+
+
+@pytest.mark.parametrize("name", ["cpu_use", "bandwidth", "usage_bins", "canaries"])
+def test_what_needs_a_window_is_no_picture(name: str) -> None:
+    """Rows of a ledger, counters, slots and controls are of a time."""
+    still = replace(_still(), **{name: getattr(evidence(), name)})
+
+    assert not is_still(still)
+
+
+@pytest.mark.parametrize(
+    "coverage",
+    [
+        Coverage(switches_judged=1),
+        Coverage(switches_kernel=1),
+        Coverage(lost_events=1),
+        Coverage(blindness=(BlindSpot(text="blind"),)),
+    ],
+)
+def test_what_was_not_seen_is_of_a_window(coverage: Coverage) -> None:
+    """One reading has no counts, no losses and no blind spots."""
+    assert not is_still(replace(_still(), coverage=coverage))
 
 
 def test_the_word_alone_takes_no_doubt_away() -> None:

@@ -89,6 +89,34 @@ def test_switches_that_the_kernel_does_not_trace_are_not_missing() -> None:
     assert health(coverage=fewer).outcome is Outcome.UNDECIDED
 
 
+@pytest.mark.parametrize(
+    ("planted", "seen", "outcome"),
+    [(500, 475, "passed"), (500, 474, "undecided"), (20, 17, "passed"), (20, 16, "undecided"), (2000, 1900, "passed")],
+)
+def test_how_many_planted_escapes_may_be_missing(planted: int, seen: int, outcome: str) -> None:
+    """One in twenty, or three: the two counts are some milliseconds apart."""
+    canary = replace(POSITIVE, planted_switches=planted, out_of_set_switches=seen)
+
+    assert health(canaries=(canary, CLEAN)).outcome.value == outcome
+
+
+@pytest.mark.parametrize(("judged", "outcome"), [(500_000, "passed"), (499_000, "undecided")])
+def test_a_count_that_may_be_off_by_more_than_half_is_no_witness(judged: int, outcome: str) -> None:
+    """However far the reads were apart: the other half must be there."""
+    counts = coverage(switches_judged=judged, switches_kernel=1_000_000, switches_skew=900_000)
+
+    assert health(coverage=replace(counts, positive_control_latency_ms=None)).outcome.value == outcome
+
+
+def test_what_was_skipped_is_weakened_by_nothing() -> None:
+    """No promise, no evidence that it would rest on."""
+    spot = BlindSpot(text="blind", witnesses=tuple(Witness))
+    found = judge(CLAIMS, healthy(coverage=coverage(blindness=(spot,))))
+
+    assert {one.weakened_by for one in found if one.outcome is Outcome.SKIPPED} == {()}
+    assert {one.weakened_by for one in found if one.outcome is not Outcome.SKIPPED} == {("blind",)}
+
+
 def test_control_latency_boundary() -> None:
     """A report after exactly the stated latency is in time."""
     late = replace(POSITIVE, reported_at_ns=POSITIVE.planted_at_ns + 250_000_000)

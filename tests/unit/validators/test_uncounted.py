@@ -68,6 +68,9 @@ def test_counters_of_half_the_window() -> None:
     found = short(healthy(), "db")
     assert undecided(**found) == {("quota-free", "db"), ("evidence-health", "node")}
 
+    lives = tuple(replace(row, lives=2) for row in found["bandwidth"])
+    assert uncounted(CLAIMS, healthy(bandwidth=lives)) == ()
+
     came = Transition(claim="db", what="claim-added", start_at_ns=5, end_at_ns=6)
     assert uncounted(CLAIMS, healthy(**found, transitions=(came,))) == ()
 
