@@ -12,6 +12,7 @@ from tests.unit.validators.trust_builder import CLAIMS, healthy
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict
+from validators.queries import in_time
 from validators.registry import judge
 
 WEB = replace(CLAIMS.claims[1], shares=1024)
@@ -63,3 +64,22 @@ def test_counters_of_two_quotas_decide_nothing(now: int | None) -> None:
     evidence = seen({}, {}, resized(9.9, quota_us=now))
 
     assert [verdict(rule, evidence).outcome for rule in ("quota-throttling", "quota-free")] == ["undecided"] * 2
+
+
+@pytest.mark.parametrize(
+    ("at_s", "good"), [(4, "old new"), (5, "old new"), (6.999, "old new"), (7, "new"), (20, "new")]
+)
+def test_how_long_a_file_may_hold_the_old_value(at_s: float, good: str) -> None:
+    """Until 2 s after the new promise was read, and the new one from 15 s before that on."""
+    old, new = ClaimChange(at_ns=0, claim=WEB), *resized(5, quota_us=60_000)
+    names = {WEB: "old", new.claim: "new"}
+
+    assert [names[one] for one in in_time.promised_at(round(at_s * SECOND), (old, new))] == good.split()
+
+
+def test_a_new_value_is_right_from_the_longest_gap_before_it_was_read() -> None:
+    """A node may go unread for 15 s."""
+    old, new = ClaimChange(at_ns=0, claim=WEB), *resized(20, quota_us=60_000)
+
+    assert in_time.promised_at(5 * SECOND - 1, (old, new)) == (WEB,)
+    assert in_time.promised_at(5 * SECOND, (old, new)) == (WEB, new.claim)

@@ -47,6 +47,18 @@ def test_the_limit(limit: float | None, outcome: str) -> None:
     assert ("measured only" in verdict.reason) is (limit is None)
 
 
+def test_a_mask_is_late_for_the_change_before_it_alone() -> None:
+    """What a later change gave back is no straggler of the earlier one."""
+    grow = replace(
+        SHRINK, start_at_ns=2_000 * MS, end_at_ns=2_005 * MS, cpus_before=cpus("2-3"), cpus_after=cpus("1-3")
+    )
+    masks = (mask("db", "2-3", epoch=1), mask("db", "1-3", epoch=2))
+    verdict = judged(found(SHRINK, grow, thread_masks=masks))
+
+    assert verdict.outcome is Outcome.PASSED
+    assert verdict.measures["longest_ms"] == 5.0
+
+
 def test_the_slowest_counts() -> None:
     """Several changes: longest, median, and each kind apart."""
     more = replace(SHRINK, what="resize", start_at_ns=0, end_at_ns=20 * MS)

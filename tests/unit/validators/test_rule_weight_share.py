@@ -10,6 +10,7 @@ from tests.unit.validators.evidence_builder import SECOND, bandwidth, claim_set,
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence, Runtime, Transition, UsageBin
 from toolkit.model.verdict import Outcome, Verdict
+from validators.queries.competition import scheduler_weight
 from validators.rules.weight_share import RULE, runtime_formula
 
 A, B = "/kubepods/poda/a", "/kubepods/podb/b"
@@ -89,6 +90,7 @@ def bins(halves_a: tuple[float, float], halves_b: tuple[float, float]) -> tuple[
         (10.0, (5.0, 5.0), "failed"),
         (17.0, (8.5, 8.5), "failed"),
         (10.0, (7.0, 3.0), "undecided"),
+        (10.0, (9.0, 1.0), "undecided"),
         (10.0, None, "undecided"),
     ],
 )
@@ -99,6 +101,21 @@ def test_on_two_cpus_the_balancer_has_its_say(used: float, halves: tuple[float, 
     both = [claim(name, path, cpus=cpus("0-1"), demand_cpus=2.0) for name, path in (("a", A), ("b", B))]
 
     assert judged(found, *both).outcome.value == outcome
+
+
+def test_who_has_no_work_for_each_cpu_does_not_compete() -> None:
+    """One busy thread on two CPUs cannot take the share of the second."""
+    found = contest(10, 10, granted="0-1", usage_bins=bins((5, 5), (5, 5)))
+    one = [claim(name, path, cpus=cpus("0-1"), demand_cpus=1.0) for name, path in (("a", A), ("b", B))]
+
+    assert judged(found, *one).outcome is Outcome.UNDECIDED
+    assert "had no work for each of its CPUs" in judged(found, *one).reason
+
+
+@pytest.mark.parametrize(("weight", "scheduler"), [(1, 10), (7, 72), (100, 1024), (10_000, 102_400)])
+def test_a_weight_in_the_schedulers_unit(weight: int, scheduler: int) -> None:
+    """To the nearest, as ``sched_weight_from_cgroup``; 1024 is the normal one."""
+    assert scheduler_weight(files(A, weight=weight)) == scheduler
 
 
 def test_shares_of_v1() -> None:
