@@ -176,7 +176,14 @@ def test_switch_loss_does_not_matter_to_quota_free() -> None:
 
 @pytest.mark.parametrize(
     ("stood_ms", "throttled_ms", "outcome"),
-    [(25, 48, "undecided"), (0, 48, "failed"), (25, 400, "failed"), (25, 0, "undecided")],
+    [
+        (25, 48, "undecided"),
+        (0, 48, "failed"),
+        (25, 400, "failed"),
+        (25, 0, "undecided"),
+        (25, 152, "undecided"),  # 25 ms on each of 4 CPUs, made up for at 190 ms / 100 ms, and a period
+        (25, 153, "failed"),
+    ],
 )
 @pytest.mark.parametrize("seen_as", ["steal_ns", "standstill_by_cpu_ns"])
 def test_throttling_by_the_pods_own_quota_may_be_a_stop_of_the_machine(
