@@ -24,6 +24,7 @@ def problems(evidence: Evidence) -> Iterator[str]:
     yield from _details(evidence)
     yield from _slots(evidence)
     yield from _softirqs(evidence)
+    yield from _twice(evidence)
 
 
 def _per_cpu(evidence: Evidence) -> Iterator[str]:
@@ -61,13 +62,14 @@ def _switches(evidence: Evidence) -> Iterator[str]:
 
 def _details(evidence: Evidence) -> Iterator[str]:
     """Offenders are named of what the ledger counted outside."""
-    rows = {(row.claim, row.cpu): row for row in evidence.cpu_use}
+    counted: Counter[tuple[str, int]] = Counter()
+    for row in evidence.cpu_use:
+        counted[row.claim, row.cpu] += row.out_of_set_ns  # a container that restarts has a row for each life
     named: Counter[tuple[str, int]] = Counter()
     for one in evidence.offenders:
         named[one.claim, one.cpu] += one.total_ns
     for (claim, cpu), ns in sorted(named.items()):
-        row = rows.get((claim, cpu))
-        if beyond(ns, 0 if row is None else row.out_of_set_ns):
+        if beyond(ns, counted[claim, cpu]):
             yield f"{claim} on CPU {cpu}: named tasks were outside for {ns} ns, more than were counted"
 
 
@@ -84,3 +86,14 @@ def _softirqs(evidence: Evidence) -> Iterator[str]:
     counted = sum(irq.count for irq in evidence.irq_use or () if irq.kind is IrqKind.SOFT)
     if evidence.irq_use is not None and evidence.coverage.softirqs_judged > counted:
         yield f"{evidence.coverage.softirqs_judged} softirqs judged, {counted} by source"
+
+
+def _twice(evidence: Evidence) -> Iterator[str]:
+    """What is read of one cgroup at one moment is one reading; of two it would depend on chance which is judged."""
+    levels = Counter((row.claim, row.level) for row in evidence.bandwidth)
+    yield from (
+        f"{claim}: the counters of level {level} twice" for (claim, level), n in sorted(levels.items()) if n > 1
+    )
+    for when, files in (("before", evidence.files_before), ("after", evidence.files_after)):
+        twice = (cgroup for cgroup, entries in view.files_by_cgroup(files).items() if len(entries) > 1)
+        yield from (f"the files of {cgroup} twice {when} the window" for cgroup in sorted(twice))

@@ -76,7 +76,8 @@ def _child(cgroup: str, below: list[Claim], evidence: Evidence) -> Child:
     between = [scheduler_weight(files) for _, files in file_history.readings(evidence, cgroup)]
     if any(weight not in (None, weights[0]) for weight in (*between, weights[1])):
         return no(f"the weight of {cgroup} changed in the window")
-    row = next((row for row in evidence.bandwidth if row.cgroup == cgroup and row.usage_ns is not None), None)
+    read = (row for row in evidence.bandwidth if row.cgroup == cgroup and row.usage_ns is not None)
+    row = min(read, key=lambda row: (row.claim, row.level), default=None)
     if row is None or row.usage_ns is None or row.window_ns <= 0:
         return no(f"the CPU time of {cgroup} was not read")
     if any(own.nr_throttled for own in evidence.bandwidth if own.claim in names and _within(own.cgroup, cgroup)):

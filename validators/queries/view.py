@@ -157,9 +157,10 @@ def levels_of(claim: Claim, evidence: Evidence) -> list[BandwidthUse]:
     own = list(_bandwidth_by_claim(evidence).get(claim.name, ()))
     if own or claim.kind.carries_tasks:
         return own
-    found = next((row for row in evidence.bandwidth if row.cgroup == claim.cgroup), None)
-    if found is None:
+    read = [row for row in evidence.bandwidth if row.cgroup == claim.cgroup]
+    if not read:
         return []
+    found = min(read, key=lambda row: (row.claim, row.level))
     above = [row for row in evidence.bandwidth if row.claim == found.claim and row.level >= found.level]
     return [replace(row, claim=claim.name, level=row.level - found.level, bpf_usage_ns=None) for row in above]
 

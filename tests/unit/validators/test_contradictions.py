@@ -101,6 +101,14 @@ def test_what_can_be_is_no_contradiction(story: Callable[..., dict[str, Any]]) -
     assert contradictions(healthy(**story())) == ()
 
 
+def test_a_container_that_restarted_has_a_row_for_each_life() -> None:
+    """Named tasks are outside as long as both rows say together."""
+    rows = _stay(total_ns=SECOND)["offenders"]
+    lives = tuple(use("db", 2, run_ns=SECOND, out_of_set_ns=SECOND // 2, out_of_set_switches=1) for _ in range(2))
+
+    assert contradictions(healthy(cpu_use=lives, offenders=rows)) == ()
+
+
 IMPOSSIBLE: list[dict[str, Any]] = [
     *(
         _row(**{name: -1})
@@ -140,6 +148,9 @@ IMPOSSIBLE: list[dict[str, Any]] = [
     _stay(last_at_ns=4),
     _stay(total_ns=SECOND),
     {"offenders": (Offender(claim="db", tid=7, comm="db", cpu=1, first_at_ns=5, total_ns=SECOND, longest_ns=4),)},
+    {"bandwidth": (*healthy().bandwidth, replace(healthy().bandwidth[0], nr_throttled=0))},
+    {"files_before": (*healthy().files_before, healthy().files_before[0])},
+    {"files_after": (*healthy().files_after, replace(healthy().files_after[0], cgroup="/kubepods/poda/db/"))},
     _slot(length_ns=0),
     _slot(usage_ns=-1),
     _slot(usage_ns=2 * SECOND),

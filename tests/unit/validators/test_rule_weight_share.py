@@ -118,6 +118,15 @@ def test_a_weight_in_the_schedulers_unit(weight: int, scheduler: int) -> None:
     assert scheduler_weight(files(A, weight=weight)) == scheduler
 
 
+def test_which_reading_of_a_cgroup_counts_is_no_chance() -> None:
+    """Two claims below one cgroup bring its counters along, each as read for it: the order of the file is none."""
+    found = contest(6.66, 3.33)
+    other = replace(found.bandwidth[1], claim="z", usage_ns=9 * SECOND)
+    ways = [replace(found, bandwidth=rows) for rows in ((*found.bandwidth, other), (other, *found.bandwidth))]
+
+    assert [judged(one).measures["poda_usage_ns"] for one in ways] == [6_660_000_000] * 2
+
+
 def test_shares_of_v1() -> None:
     """cpu.shares are the scheduler's own unit."""
     found = contest(6.66, 3.33)
