@@ -22,7 +22,6 @@ def problems(evidence: Evidence) -> Iterator[str]:
     yield from _seen(evidence)
     yield from _switches(evidence)
     yield from _details(evidence)
-    yield from _slots(evidence)
     yield from _softirqs(evidence)
     yield from _twice(evidence)
 
@@ -53,11 +52,11 @@ def _seen(evidence: Evidence) -> Iterator[str]:
 
 
 def _switches(evidence: Evidence) -> Iterator[str]:
-    """A switch ends one interval."""
-    counted = sum(row.switches for row in evidence.cpu_use) + sum(task.switches for task in evidence.intruders)
+    """A switch ends one interval, which is one claim's at most. (Of tasks without a claim moves are counted, too.)"""
+    counted = sum(row.switches for row in evidence.cpu_use)
     judged = evidence.coverage.switches_judged
     if counted > judged + max(0, evidence.coverage.switches_skew) and judged > 0:
-        yield f"{counted} switches of tasks in {judged} that were judged"
+        yield f"{counted} switches of claims in {judged} that were judged"
 
 
 def _details(evidence: Evidence) -> Iterator[str]:
@@ -71,14 +70,6 @@ def _details(evidence: Evidence) -> Iterator[str]:
     for (claim, cpu), ns in sorted(named.items()):
         if beyond(ns, counted[claim, cpu]):
             yield f"{claim} on CPU {cpu}: named tasks were outside for {ns} ns, more than were counted"
-
-
-def _slots(evidence: Evidence) -> Iterator[str]:
-    """Slots are parts of the time that a claim ran."""
-    cpus = max(1, len(view.online(evidence)))
-    full = (entry for entry in evidence.usage_bins if beyond(entry.usage_ns / cpus, entry.length_ns))
-    for entry in sorted(full, key=lambda entry: (entry.claim, entry.start_at_ns)):
-        yield f"{entry.claim}: {entry.usage_ns} ns of CPU time in a slot of {entry.length_ns} ns on {cpus} CPUs"
 
 
 def _softirqs(evidence: Evidence) -> Iterator[str]:
