@@ -145,3 +145,16 @@ def test_what_came_after_the_last_reading_is_in_doubt(rule: str, known_ms: int, 
         spot.text.startswith("web ran outside after the node was read last") for spot in result.coverage.blindness
     )
     assert told is (outcome is Outcome.UNDECIDED)
+
+
+def test_who_had_no_grant_keeps_what_the_row_says_of_the_longest() -> None:
+    """One of two tasks that were outside there had none: the longest stay, and samples, may be its own."""
+    found = widened(GRANTED)
+    other = replace(found.offenders[0], tid=8, first_at_ns=400 * MS, total_ns=0, switches=0)
+    (row,) = (
+        one
+        for one in with_grants(replace(found, offenders=(*found.offenders, other))).cpu_use
+        if one.cpu == 2 and one.claim == "web"
+    )
+
+    assert (row.out_of_set_longest_ns, row.out_of_set_samples) == (4 * MS, 1)
