@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from toolkit.model.claims import ClaimSet
-from toolkit.model.evidence import Evidence
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence, UsageBin
+from toolkit.model.wording import cpus_text
 from validators.credibility.agreement import Disagreement
 from validators.credibility.bounds import CLOCK_SLACK_NS, CLOCK_SLACK_RATIO, longest_ns
 from validators.queries import view
@@ -25,12 +27,22 @@ SLOTS_AT_EDGES = 2
 def uncounted(claims: ClaimSet, evidence: Evidence) -> tuple[Disagreement, ...]:
     """Return what is missing, in a fixed order."""
     return (
+        *_online(evidence),
         *_steal(evidence),
         *_softirqs(evidence),
         *_scans(claims, evidence),
         *_counters(claims, evidence),
         *_slots(claims, evidence),
     )
+
+
+def _online(evidence: Evidence) -> Iterator[Disagreement]:
+    """Which CPUs are online is read twice; one that went or came between is an event."""
+    first, last = evidence.environment.cpus_online, evidence.coverage.cpus_online
+    unexplained = (first ^ last) - CpuSet.of(event.cpu for event in evidence.hotplug)
+    if first and last and unexplained:
+        text = f"{cpus_text(unexplained)} went or came, by two readings of which are online, and no event says when"
+        yield Disagreement(claim=None, text=text, witnesses=tuple(Witness))
 
 
 def _steal(evidence: Evidence) -> Iterator[Disagreement]:
@@ -85,6 +97,7 @@ def _slots(claims: ClaimSet, evidence: Evidence) -> Iterator[Disagreement]:
         ran[row.claim] += row.run_ns
     slotted: Counter[str] = Counter()
     length_ns = 0
+    rows = view.by_claim(evidence.usage_bins)
     for entry in evidence.usage_bins:
         slotted[entry.claim] += entry.usage_ns
         length_ns = max(length_ns, entry.length_ns)
@@ -99,3 +112,16 @@ def _slots(claims: ClaimSet, evidence: Evidence) -> Iterator[Disagreement]:
             if not ran[name] - allowed_ns <= slotted[name] <= most_ns + allowed_ns:
                 spent = f"{ran[name] / 1e6:.1f} ms of CPU time, {slotted[name] / 1e6:.1f} ms in slots"
                 yield Disagreement(claim=claim.name, text=f"{name}: {spent}", witnesses=(Witness.SLOTS,))
+            elif _overlap(rows.get(name, []), evidence):
+                text = f"{name}: its slots overlap, or lie outside the window"
+                yield Disagreement(claim=claim.name, text=text, witnesses=(Witness.SLOTS,))
+
+
+def _overlap(slots: list[UsageBin], evidence: Evidence) -> bool:
+    """Slots follow one another: of times that overlap no stretch can be judged."""
+    end_ns = 0
+    for entry in sorted(slots, key=lambda entry: entry.start_at_ns):
+        if entry.start_at_ns < end_ns:
+            return True
+        end_ns = entry.start_at_ns + entry.length_ns
+    return end_ns > longest_ns(evidence)

@@ -5,6 +5,7 @@ Only the last stage, in which everything that stays is there. The loads get what
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from tests.unit.validators.evidence_builder import CLEAN, POSITIVE, WINDOW_NS, coverage
@@ -70,7 +71,8 @@ def _with_word(evidence: Evidence, work: Planned, stage: Stage) -> Evidence:
 
 def _evidence(request: SandboxRequest, scenario: Scenario, topology: Topology, nodes: CpuSet) -> Evidence:
     online = topology.online
-    used = _held_by_pods(request, {one.claim: _used_ns(one, request, scenario, online) for one in request.containers})
+    wanted = {one.claim: _used_ns(one, request, scenario, online) for one in request.containers}
+    used = _fitting(request, _held_by_pods(request, wanted), online)
     files = tuple(
         [_files(CgroupRequest(path=""), online, nodes)]
         + [_files(one, online, nodes) for one in request.parents]
@@ -141,6 +143,20 @@ def _held_by_pods(request: SandboxRequest, used: dict[str, int]) -> dict[str, in
             for claim in inside:
                 held[claim] = int(used[claim] * most / total)
     return held
+
+
+def _fitting(request: SandboxRequest, used: dict[str, int], online: CpuSet) -> dict[str, int]:
+    """Let loads that share CPUs have no more of them than there is."""
+    asked: Counter[int] = Counter()
+    for one in request.containers:
+        cpus = one.cgroup.cpus or online
+        asked.update(dict.fromkeys(cpus, used[one.claim] // len(cpus)))
+    return {
+        one.claim: int(used[one.claim] * min(1.0, *(WINDOW_NS / asked[cpu] for cpu in one.cgroup.cpus or online)))
+        if used[one.claim]
+        else 0
+        for one in request.containers
+    }
 
 
 def _cpu_use(one: ContainerRequest, used_ns: int, online: CpuSet) -> list[CpuUse]:

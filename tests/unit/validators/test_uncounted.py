@@ -10,7 +10,8 @@ import pytest
 from tests.unit.validators.evidence_builder import SECOND, WINDOW_NS, coverage
 from tests.unit.validators.trust_builder import CLAIMS, by_key, healthy
 from toolkit.model.blind_spots import BlindSpot, ScanGap, Witness
-from toolkit.model.evidence import Evidence, Transition
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence, HotplugEvent, Transition
 from toolkit.model.interrupts import IrqKind, IrqUse
 from toolkit.model.verdict import Outcome
 from validators.credibility.trust import doubts
@@ -96,3 +97,28 @@ def test_slots_of_a_claim_without_a_quota_are_asked_by_nobody() -> None:
     only = tuple(entry for entry in healthy().usage_bins if entry.claim == "web")
 
     assert undecided(usage_bins=only) == set()
+
+
+@pytest.mark.parametrize("at_ns", [-1, WINDOW_NS // 100 * 3 - 1, WINDOW_NS * 2])
+def test_slots_that_overlap_or_lie_elsewhere(at_ns: int) -> None:
+    """One that is moved: before the window, into the one before it, far beyond the end."""
+    moved = tuple(
+        replace(entry, start_at_ns=at_ns)
+        if (entry.claim, entry.start_at_ns) == ("web", WINDOW_NS // 100 * 3)
+        else entry
+        for entry in healthy().usage_bins
+    )
+
+    assert [one.witnesses for one in uncounted(CLAIMS, healthy(usage_bins=moved))] == [(Witness.SLOTS,)]
+
+
+def test_two_readings_of_what_is_online() -> None:
+    """A CPU that went or came without an event: nothing passes; with one the event itself says so."""
+    base = healthy()
+    less = replace(base.environment, cpus_online=CpuSet.of(range(3)))
+    (found,) = uncounted(CLAIMS, healthy(environment=less))
+
+    assert (found.claim, set(found.witnesses)) == (None, set(Witness))
+    assert found.text.startswith("CPU 3 went or came")
+    event = HotplugEvent(cpu=3, online=True, at_ns=5)
+    assert uncounted(CLAIMS, healthy(environment=less, hotplug=(event,))) == ()
