@@ -13,7 +13,7 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, UsageBin
 from toolkit.model.wording import cpus_text
-from validators.credibility.agreement import Disagreement
+from validators.credibility.agreement import ROWLESS_RUN_NS, Disagreement
 from validators.credibility.bounds import CLOCK_SLACK_NS, CLOCK_SLACK_RATIO, longest_ns
 from validators.queries import view
 from validators.witness import Witness
@@ -109,7 +109,8 @@ def _slots(claims: ClaimSet, evidence: Evidence) -> Iterator[Disagreement]:
             # What ran in a claim below is in the slots of both.
             most_ns = ran[name] + sum(ran[inner] for inner in view.nested(claims).get(name, ()))
             allowed_ns = SLOTS_RATIO * most_ns + CLOCK_SLACK_NS + SLOTS_AT_EDGES * min(length_ns, most_ns)
-            if not ran[name] - allowed_ns <= slotted[name] <= most_ns + allowed_ns:
+            none = ran[name] >= ROWLESS_RUN_NS and name not in rows
+            if none or not ran[name] - allowed_ns <= slotted[name] <= most_ns + allowed_ns:
                 spent = f"{ran[name] / 1e6:.1f} ms of CPU time, {slotted[name] / 1e6:.1f} ms in slots"
                 yield Disagreement(claim=claim.name, text=f"{name}: {spent}", witnesses=(Witness.SLOTS,))
             elif _overlap(rows.get(name, []), evidence):

@@ -92,6 +92,16 @@ def test_time_that_is_in_no_slot(part: float, outcome: Outcome | None) -> None:
     assert bool(uncounted(CLAIMS, found)) is (outcome is not Outcome.PASSED)
 
 
+@pytest.mark.parametrize(("ran_ms", "missing"), [(99, False), (100, True)])
+def test_a_claim_that_ran_and_has_no_slot_at_all(ran_ms: int, *, missing: bool) -> None:
+    """Long slots excuse what is at their edges, not that there is none."""
+    db, _, web = healthy().cpu_use
+    rows = (db, replace(web, run_ns=ran_ms * 1_000_000))
+    slots = tuple(replace(entry, length_ns=SECOND) for entry in healthy().usage_bins if entry.claim == "db")
+
+    assert bool(uncounted(CLAIMS, healthy(cpu_use=rows, usage_bins=slots))) is missing
+
+
 def test_slots_of_a_claim_without_a_quota_are_asked_by_nobody() -> None:
     """None of them: nothing rests on them."""
     only = tuple(entry for entry in healthy().usage_bins if entry.claim == "web")
