@@ -69,18 +69,13 @@ def release_pod(state: CpuState, pod_uid: str) -> CpuState:
 def refuse_empty_pool(pod: Pod, budget: int, requested: Requested) -> str:
     """Return the kubelet's message if the division cannot work; else nothing.
 
-    A container that shares needs at least one CPU that nobody has; a regular init container needs its CPUs besides
-    those of the sidecars before it.
+    A container that shares needs at least one CPU that nobody has. Whether the exclusive ones fit shows the division.
+    Source: kubernetes v1.36.2, pkg/kubelet/cm/cpumanager/policy_static.go, ``validatePodScopeResources``.
     """
     exclusive, shared = 0, False
     for container in pod.containers:
         count = requested(pod, container)
         if container.is_regular_init:
-            if count and count > budget - exclusive:
-                return (
-                    f"pod rejected, largest exclusive init container requests {count} cpus, "
-                    f"but only {budget - exclusive} available"
-                )
             if count == 0 and exclusive >= budget:
                 return "pod rejected, pod has shared init containers but no cpus available for them"
         elif count:

@@ -30,7 +30,10 @@ def pod_requests(pod: Pod, *, pod_level: bool) -> dict[str, int] | None:
 
 
 def check_pod_scope(pod: Pod, budget: Mapping[str, int]) -> AdmissionError | None:
-    """Find the containers for whose shared pool nothing would be left."""
+    """Find the containers for whose shared pool nothing would be left.
+
+    Source: kubernetes v1.36.2, pkg/kubelet/cm/memorymanager/policy_static.go, ``validatePodScopeResources``.
+    """
     taken: dict[str, int] = {}
     shared = False
     for container in pod.containers:
@@ -38,9 +41,10 @@ def check_pod_scope(pod: Pod, budget: Mapping[str, int]) -> AdmissionError | Non
         if requests is None:
             return empty_pod_shared_pool("[memorymanager] failed to represent quantity as int64")
         if container.is_regular_init:
-            problem = _init_problem(requests, budget, taken)
-            if problem is not None:
-                return problem
+            empty = [] if requests else [name for name in sorted(budget) if taken.get(name, 0) >= budget[name]]
+            if empty:
+                text = f"pod rejected, pod has shared init containers but no {empty[0]} available for them"
+                return empty_pod_shared_pool(text)
         elif not requests:
             shared = True
         else:
@@ -51,20 +55,6 @@ def check_pod_scope(pod: Pod, budget: Mapping[str, int]) -> AdmissionError | Non
             if taken.get(name, 0) >= budget[name]:
                 start = f"pod rejected, sum of exclusive container {name} requests equals pod budget"
                 return empty_pod_shared_pool(f"{start}, leaving no memory for shared containers")
-    return None
-
-
-def _init_problem(
-    requests: Mapping[str, int], budget: Mapping[str, int], taken: Mapping[str, int]
-) -> AdmissionError | None:
-    for name in sorted(budget):
-        left = (budget[name] - taken.get(name, 0)) % WORD
-        if requests and requests.get(name, 0) > left:
-            start = f"pod rejected, largest exclusive init container requests {requests[name]} of {name}"
-            return empty_pod_shared_pool(f"{start}, but only {left} available")
-        if not requests and taken.get(name, 0) >= budget[name]:
-            text = f"pod rejected, pod has shared init containers but no {name} available for them"
-            return empty_pod_shared_pool(text)
     return None
 
 
