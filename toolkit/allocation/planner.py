@@ -119,7 +119,18 @@ def _warnings(node: Node, results: Sequence[tuple[Pod, Admission, CpuSet]]) -> l
             found.append(f"pod {pod.name} was refused but its CPUs {node.cpu_state.pods[pod.uid]} are never given back")
     if isinstance(node.cpu_policy, StaticPolicy):
         found += [f"kubelet defect: {defect}" for defect in node.cpu_policy.defects(node.cpu_state)]
+        admitted = (pod for pod, result, _ in results if result.admitted)
+        found += [f"kubelet defect: {text}" for pod in admitted for text in _short(node, pod)]
     return found
+
+
+def _short(node: Node, pod: Pod) -> Iterator[str]:
+    """Name the containers that have fewer CPUs than they ask for; cores with unequal threads make that possible."""
+    assert isinstance(node.cpu_policy, StaticPolicy)
+    for container in pod.containers:
+        cpus, asked = node.cpu_state.assigned(pod.uid, container.name), node.cpu_policy.requested(pod, container)
+        if cpus is not None and len(cpus) < asked:
+            yield f"container {pod.name}/{container.name} asks for {asked} CPUs and gets {len(cpus)}: {cpus}"
 
 
 def _pod_plan(node: Node, pod: Pod, admission: Admission) -> PodPlan:

@@ -57,7 +57,10 @@ def take_cpus_near(
 ) -> CpuSet:
     """Choose CPUs, first out of those that the topology hint's nodes have (``None``: no hint), then anywhere.
 
-    What counts as near is the options' word: with ``align-by-socket`` a node stands for its whole socket.
+    What counts as near is the options' word: with ``align-by-socket`` a node stands for its whole socket. On an
+    irregular machine the second choice can bring along a CPU that the first one has already; as in the kubelet it
+    counts twice, and there is one CPU less than asked for.
+    Source: kubernetes v1.36.2, pkg/kubelet/cm/cpumanager/policy_static.go, ``allocateCPUs``.
 
     :raises CpuShortageError: there are not enough.
     """
@@ -65,6 +68,4 @@ def take_cpus_near(
     if numa_nodes is not None:
         aligned = available & options.near(machine, numa_nodes)
         near = take_cpus(machine, aligned, min(count, len(aligned)), options, foreign=foreign, quirks=quirks)
-        # What it has already is not taken a second time: it would count twice, and one CPU would be missing.
-        foreign |= near
     return near | take_cpus(machine, available - near, count - len(near), options, foreign=foreign, quirks=quirks)

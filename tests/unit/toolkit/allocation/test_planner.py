@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.toolkit.allocation.node_builder import BUDGET, PLR, both, config, machine, pod
+from tests.unit.toolkit.allocation.node_builder import BUDGET, GIB, PLR, STATIC_MEMORY, both, config, machine, pod
 from toolkit.allocation.device.manager import read_devices
+from toolkit.allocation.machine import Machine
 from toolkit.allocation.planner import plan
 from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Alignment, Isolation, Preference
@@ -73,6 +74,27 @@ def test_an_empty_pool_is_warned_about() -> None:
 
     assert made.pods[1].containers[0].cpus == CpuSet()
     assert any("shared pool is empty" in text for text in made.warnings)
+
+
+def test_a_container_that_gets_too_few_cpus_is_warned_about() -> None:
+    """CPU 0 is offline, so half-free cores pass for whole ones, and CPU 6 counts twice: four CPUs for five.
+
+    Only node 1 has the memory. There the sidecar has CPU 4, core 4-5 is taken whole for its free 5, then 6; away from
+    the node core 6-7 is half free and taken whole.
+    Source: kubernetes v1.36.2, pkg/kubelet/cm/cpumanager/policy_static.go, ``allocateCPUs``.
+    """
+    offline = Machine.from_vector(
+        {
+            "cpus": [[cpu, cpu // 2, 0, cpu // 4, 0] for cpu in range(1, 8)],
+            "numa": [{"id": 0, "memory": GIB}, {"id": 1, "memory": 16 * GIB}],
+        }
+    )
+    sidecar = {"name": "proxy", "restartPolicy": "Always", "resources": both("1", "2Gi")}
+    settings = config(**STATIC_MEMORY, reservedSystemCPUs="1", topologyManagerPolicy="best-effort")
+    made = plan([pod("net", both("5", "2Gi"), initContainers=[sidecar])], settings, offline)
+
+    assert [str(container.cpus) for container in made.pods[0].containers] == ["4", "4-7"]
+    assert "kubelet defect: container net/c0 asks for 5 CPUs and gets 4: 4-7" in made.warnings
 
 
 def test_alignments_that_the_options_promise() -> None:

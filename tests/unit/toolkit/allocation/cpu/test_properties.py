@@ -123,7 +123,9 @@ def play(policy: StaticPolicy, data: st.DataObject, *, irregular: bool) -> None:
                 alive.append(pod.uid)
                 for container in pod.containers:
                     cpus = state.assigned(pod.uid, container.name)
-                    assert (0 if cpus is None else len(cpus)) == policy.requested(pod, container)
+                    got, asked = 0 if cpus is None else len(cpus), policy.requested(pod, container)
+                    # On an irregular machine a CPU can count twice, as in the kubelet.
+                    assert got == asked or (irregular and got < asked)
             else:
                 assert state.entries == before.entries
                 assert irregular or state.default == before.default
