@@ -59,7 +59,12 @@ def empty_pod_shared_pool(cause: str) -> AdmissionError:
 
 
 class StartupError(Exception):
-    """The kubelet does not start. ``stage`` is one of :data:`STAGES`."""
+    """The kubelet does not start. ``stage`` is one of :data:`STAGES`.
+
+    ``cpu_file``: the CPU Manager's state file, if this start has written it before it failed.
+    """
+
+    cpu_file: str | None = None
 
     def __init__(self, stage: str, message: str) -> None:
         super().__init__(f"{stage}: {message}")
@@ -88,6 +93,10 @@ STAGES = (
     "memory-manager-start",
     "node-allocatable",
 )
+
+
+NIL_POINTER = "runtime error: invalid memory address or nil pointer dereference"
+"""What a Go program that crashes on a missing entry says."""
 
 
 class KubeletPanic(Exception):  # noqa: N818 - the kubelet's own word

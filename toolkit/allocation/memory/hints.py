@@ -7,14 +7,15 @@ group. Source: KEP-1769 ("Multi-NUMA nodes memory allocation"); ``docs/simulate-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import combinations
 
-from toolkit.allocation.admission import KubeletPanic
+from toolkit.allocation.admission import NIL_POINTER, KubeletPanic
 from toolkit.allocation.cpu.hints import MAX_NUMA_NODES
 from toolkit.allocation.memory.state import WORD, MemoryState
 from toolkit.allocation.topology.hint import TopologyHint, narrower
 from toolkit.errors import InputError
 
-NIL_POINTER = "runtime error: invalid memory address or nil pointer dereference"
 Requests = Mapping[str, int]
 """Memory type -> bytes."""
 Reusable = Callable[[int, str], int]
@@ -48,7 +49,7 @@ class HintMaker:
         group = {node: sum(1 << cell for cell in state.nodes[node].cells) for node in self.ids}
         fewest = len(self.ids)
         possible = []
-        for subset in range(1, len(self._masks)):
+        for subset in subsets_by_size(len(self.ids)):
             mask, count = self._masks[subset], subset.bit_count()
             if any(sums[name][1][subset] < size for name, size in requests.items()):
                 continue
@@ -87,6 +88,13 @@ class HintMaker:
             free[subset] = (free[rest] + table[0]) % WORD
             allocatable[subset] = (allocatable[rest] + table[1]) % WORD
         return free, allocatable
+
+
+@cache
+def subsets_by_size(count: int) -> tuple[int, ...]:
+    """Return all subsets of so many positions in the kubelet's order: small ones first, low positions first."""
+    places = range(count)
+    return tuple(sum(1 << place for place in some) for size in places for some in combinations(places, size + 1))
 
 
 def subset_masks(ids: Sequence[int]) -> list[int]:

@@ -54,7 +54,7 @@ class MemoryManager:
         """
         self.state = restored
         if self.active:
-            validate(restored, self.machine, self._reserved, pod_level=self.pod_level)
+            validate(restored, self.machine, self._reserved, pod_level=self.pod_level, quirks=self._quirks)
 
     def _ignores(self, pod: Pod) -> bool:
         return not self.active or not pod.guaranteed or (pod.pod_level and not self.pod_level)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolkit.allocation.admission import StartupError
+from toolkit.allocation.admission import NIL_POINTER, KubeletPanic, StartupError
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.memory.state import WORD, Block, MemoryState, MemoryTable, NodeState
 from toolkit.model.go_text import quote
@@ -87,11 +87,14 @@ def _table(total: int, reserved: int, hugepages: int) -> MemoryTable:
     return MemoryTable(total, reserved, allocatable, 0, allocatable)
 
 
-def validate(state: MemoryState, machine: Machine, reserved: Reserved, *, pod_level: bool) -> None:
+def validate(
+    state: MemoryState, machine: Machine, reserved: Reserved, *, pod_level: bool, quirks: bool = False
+) -> None:
     """Check a restored state against the machine and the configuration; fill in an empty one.
 
     :param pod_level: the pod-level resource managers are on, so that a pod's own blocks count instead of its
         containers'.
+    :param quirks: crash, as the real component does, where a group's nodes have different sizes of huge pages.
     :raises StartupError: with the kubelet's message.
     """
     if not state.nodes:
@@ -107,7 +110,7 @@ def validate(state: MemoryState, machine: Machine, reserved: Reserved, *, pod_le
             continue
         for name, blocks in containers.items():
             _expect(expected, uid, name, blocks)
-    if not _same(state.nodes, expected.nodes):
+    if not _same(state.nodes, expected.nodes, quirks=quirks):
         raise StartupError(_START, "[memorymanager] the expected machine state is different from the real one")
 
 
@@ -122,7 +125,7 @@ def _expect(expected: MemoryState, uid: str, container: str, blocks: tuple[Block
         expected.take(block.numa, block.type, block.size)
 
 
-def _same(left: Mapping[int, NodeState], right: Mapping[int, NodeState]) -> bool:
+def _same(left: Mapping[int, NodeState], right: Mapping[int, NodeState], *, quirks: bool) -> bool:
     """Compare as the kubelet does: groups share free and reserved memory, so only their sums must agree."""
     if left.keys() != right.keys():
         return False
@@ -139,6 +142,9 @@ def _same(left: Mapping[int, NodeState], right: Mapping[int, NodeState]) -> bool
                 fixed.allocatable,
             ):
                 return False
+            if quirks and any(name not in side[c].memory for side in (left, right) for c in mine.cells if c in side):
+                # Source: kubernetes v1.36.2, memorymanager/policy_static.go, areMachineStatesEqual.
+                raise KubeletPanic(NIL_POINTER)
             if _group_sums(left, mine.cells, name) != _group_sums(right, mine.cells, name):
                 return False
     return True

@@ -14,6 +14,7 @@ from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology.hint import Hints, TopologyHint
 from toolkit.allocation.topology.merge import collect, merge, single_node_only
 from toolkit.allocation.topology.options.switched_on import STAGE, TopologyOptions, by_id, read_options
+from toolkit.allocation.topology.walk import walk
 from toolkit.model.go_text import quote
 
 NONE = "none"
@@ -41,6 +42,8 @@ class TopologyManager:
         self.options = TopologyOptions() if policy == NONE else read_options(options)
         self.all_nodes = sum(1 << node.id for node in machine.nodes)
         self._order = self.options.order(machine, quirks=quirks)
+        gaps = any(node.id != i for i, node in enumerate(machine.nodes))
+        self._may_crash = quirks and gaps and self._order is not by_id
         if policy == NONE:
             return
         refused = self.options.refuse_machine(machine)
@@ -55,6 +58,8 @@ class TopologyManager:
         """Return the merged hint, and whether the policy admits it."""
         hints = collect(providers)
         if self.policy != SINGLE_NUMA_NODE:
+            if self._may_crash:
+                walk(hints, self.all_nodes, self._order)
             best = merge(hints, self.all_nodes, self._order)
             return best, best.preferred or self.policy == BEST_EFFORT
         best = merge(single_node_only(hints), self.all_nodes, by_id)

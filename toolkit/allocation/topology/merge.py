@@ -51,7 +51,7 @@ def merge(hints: Sequence[Sequence[TopologyHint]], all_nodes: int, key: MaskKey)
     reachable = _reachable(hints, all_nodes)
     if not reachable:
         return nothing
-    target = max((_fewest_nodes(resource) for resource in hints), default=0)
+    target = target_nodes(hints)
     counts = {mask.bit_count() for mask in reachable}
     fewer = [count for count in counts if count <= target]
     return TopologyHint(_best(reachable, max(fewer) if fewer else min(counts), key), False)
@@ -113,5 +113,7 @@ def _all_ands(left: set[int], right: set[int], all_nodes: int) -> set[int]:
     return {masks[subset] for subset, count in enumerate(product) if count}
 
 
-def _fewest_nodes(resource: Sequence[TopologyHint]) -> int:
-    return min((h.numa.bit_count() for h in resource if h.numa is not None), default=0)
+def target_nodes(hints: Sequence[Sequence[TopologyHint]]) -> int:
+    """Return how many nodes the resource needs that needs the most."""
+    fewest = (min((h.numa.bit_count() for h in resource if h.numa is not None), default=0) for resource in hints)
+    return max(fewest, default=0)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.toolkit.allocation.memory.memory_node import GIB, machine, place, pod, started
 from toolkit.allocation.admission import AdmissionError, KubeletPanic, StartupError
+from toolkit.allocation.machine import Machine
 from toolkit.allocation.memory.start import check_policy, empty_machine, validate
 from toolkit.allocation.memory.state import Block, MemoryState
 from toolkit.allocation.topology.hint import TopologyHint
@@ -186,6 +187,31 @@ def test_a_restored_state_must_fit_the_machine() -> None:
     for shape, reserved in ((machine(gib=9), GIB), (machine(1), GIB), (machine(), 2 * GIB)):
         with pytest.raises(StartupError, match="expected machine state is different from the real one"):
             validate(state, shape, {0: {"memory": reserved}}, pod_level=False)
+
+
+def test_a_group_of_unlike_nodes_crashes_the_next_start_of_the_real_component_only() -> None:
+    """Node 0 has huge pages and node 1 has none: comparing what the group has of them fails on a missing entry.
+
+    Source: kubernetes v1.36.2, pkg/kubelet/cm/memorymanager/policy_static.go, ``areMachineStatesEqual``.
+    """
+    nodes = [{"id": 0, "memory": 8 * GIB, "hugepages": {"2Mi": 512}}, {"id": 1, "memory": 8 * GIB}]
+    unlike = Machine.from_vector({"cpus": [[i, i, 0, i, None] for i in range(2)], "numa": nodes})
+    manager = started(unlike)
+    assert place(manager, pod("a", "10Gi")) == [(0, 1)]
+
+    validate(manager.state, unlike, {0: {"memory": GIB}}, pod_level=False)
+    with pytest.raises(KubeletPanic, match="nil pointer dereference"):
+        validate(manager.state, unlike, {0: {"memory": GIB}}, pod_level=False, quirks=True)
+    manager.remove_stale({})
+    validate(manager.state, unlike, {0: {"memory": GIB}}, pod_level=False, quirks=True)
+
+
+def test_hints_come_in_the_kubelets_order() -> None:
+    """Few nodes first, then low ids: of that order is the pair at which the real merger crashes (topology/walk.py)."""
+    hints = started(machine(3)).pod_hints(pod("a", "1Gi"))
+
+    assert hints is not None
+    assert [found.numa for found in hints["memory"] or ()] == [0b001, 0b010, 0b100, 0b011, 0b101, 0b110, 0b111]
 
 
 def test_hugepages_are_kept_apart_from_memory() -> None:
