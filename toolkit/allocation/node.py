@@ -7,13 +7,13 @@ It decides and remembers; it starts no container and touches no file. Source: ``
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from toolkit.allocation.admission import OUT_OF, Admission, AdmissionError, StartupError, invalid, topology_affinity
 from toolkit.allocation.budgets import as_seen
 from toolkit.allocation.capacity import Lack, Requests, lacks_room
 from toolkit.allocation.checkpoint.cpu import restore_cpu_state, write_cpu_checkpoint
 from toolkit.allocation.checkpoint.format import CheckpointError
+from toolkit.allocation.checkpoint.found import Checkpoints, FoundFiles
 from toolkit.allocation.checkpoint.memory import restore_memory_state, write_memory_checkpoint
 from toolkit.allocation.cpu.manager import CpuAdmissionError, CpuPolicyError
 from toolkit.allocation.device.manager import Device, DeviceManager
@@ -43,13 +43,6 @@ def start_node(
         return Node(config, machine, devices=devices, quirks=quirks, predicate=predicate)
     except StartupError as error:
         raise refused_start(error, machine) from None
-
-
-class Checkpoints(NamedTuple):
-    """Texts of the two state files, ``None`` where there is none."""
-
-    cpu: str | None = None
-    memory: str | None = None
 
 
 class Node:
@@ -92,25 +85,38 @@ class Node:
         self.active: dict[str, Pod] = {}
         self.hints: dict[str, dict[str, TopologyHint]] = {}
         self.containers = dict(containers or {})
-        self._found: dict[str, tuple[str, str]] = {}
-        """Files of another version: their text, and the same state as this kubelet would write it."""
+        self._found = FoundFiles()
+        written = self._start_cpu(checkpoints.cpu)
         try:
-            state = restore_cpu_state(
-                checkpoints.cpu, self.cpu_policy.name, pod_level=pod_level, containers=self.containers
-            )
-            self._note_found("cpu", checkpoints.cpu, state and write_cpu_checkpoint(state, pod_level=pod_level))
-            self.cpu_state = self.cpu_policy.start(state)
+            self._start_memory(checkpoints.memory)
+            check_node_allocatable(machine, managers.reservation)
+        except StartupError as error:
+            error.cpu_file = write_cpu_checkpoint(self.cpu_state, pod_level=pod_level) if written else None
+            raise
+        self._forget_changed()
+
+    def _start_cpu(self, text: str | None) -> bool:
+        """Start the CPU Manager over its state file. :returns: whether it writes the file anew."""
+        pod_level, policy = self.gates.pod_level_managers, self.cpu_policy
+        try:
+            state = restore_cpu_state(text, policy.name, pod_level=pod_level, containers=self.containers)
+            self.cpu_state = policy.start(state)
         except (CheckpointError, CpuPolicyError) as error:
             raise StartupError("cpu-manager-start", str(error)) from None
-        policy = config.memory_manager_policy
+        # Who finds an empty shared pool fills it, and writes that even if there is nothing to fill it with.
+        if state is None or (policy.name != "none" and not state.default):
+            return True
+        self._found.note("cpu", text, write_cpu_checkpoint(state, pod_level=pod_level))
+        return False
+
+    def _start_memory(self, text: str | None) -> None:
+        pod_level, policy = self.gates.pod_level_managers, self.config.memory_manager_policy
         try:
-            memory = restore_memory_state(checkpoints.memory, policy, pod_level=pod_level)
+            state = restore_memory_state(text, policy, pod_level=pod_level)
         except CheckpointError as error:
             raise StartupError("memory-manager-start", str(error)) from None
-        self._note_found("memory", checkpoints.memory, write_memory_checkpoint(policy, memory, pod_level=pod_level))
-        self.memory.start(memory)
-        check_node_allocatable(machine, managers.reservation)
-        self._forget_changed()
+        self._found.note("memory", text, write_memory_checkpoint(policy, state, pod_level=pod_level))
+        self.memory.start(state)
 
     # Pods
 
@@ -237,11 +243,7 @@ class Node:
 
         A file that an older version has written stays as it is until the state changes.
         """
-        now = self._written()
-        return Checkpoints(
-            self._found["cpu"][0] if "cpu" in self._found else now.cpu,
-            self._found["memory"][0] if "memory" in self._found else now.memory,
-        )
+        return self._found.instead_of(self._written())
 
     def _written(self) -> Checkpoints:
         pod_level = self.gates.pod_level_managers
@@ -250,14 +252,9 @@ class Node:
             write_memory_checkpoint(self.config.memory_manager_policy, self.memory.state, pod_level=pod_level),
         )
 
-    def _note_found(self, name: str, text: str | None, as_written: str | None) -> None:
-        if text is not None and as_written is not None and text != as_written:
-            self._found[name] = (text, as_written)
-
     def _forget_changed(self) -> None:
         if self._found:
-            now = self._written()._asdict()
-            self._found = {name: pair for name, pair in self._found.items() if now[name] == pair[1]}
+            self._found.forget_changed(self._written())
 
     def restarted(self, config: NodeConfig | None = None, machine: Machine | None = None) -> Node:
         """Start a new kubelet over this one's state files; :meth:`readmit` must follow.

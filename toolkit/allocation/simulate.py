@@ -42,7 +42,7 @@ def simulate(scenario: VectorScenario, *, quirks: bool = False) -> Data:
             break
     final: Data = {}
     texts = replay.node.checkpoints()
-    final["cpu_manager_state"], final["memory_manager_state"] = texts.cpu, texts.memory
+    final["cpu_manager_state"], final["memory_manager_state"] = replay.cpu_file or texts.cpu, texts.memory
     if _has_several_blocks(replay.node):
         final["memory_block_order"] = "sorted-by-type"
     return {"startup": startup, **({"events": results} if results else {}), "final": final}
@@ -54,6 +54,8 @@ class _Replay:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.reported: dict[int, Data] = {}
+        self.cpu_file: str | None = None
+        """What a restart that failed has left."""
 
     def step(self, event: Event) -> Data:
         try:
@@ -61,6 +63,7 @@ class _Replay:
         except KubeletPanic as panic:
             return {"panic": str(panic)}
         except StartupError as error:
+            self.cpu_file = error.cpu_file
             return {"startup_error": {"stage": error.stage, "message": error.message}}
         if self.node.cpu_policy.name != "none":
             result["default_cpuset"] = str(self.node.cpu_state.default)

@@ -15,6 +15,7 @@ from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
 from toolkit.model.claims import Isolation
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_config import NodeConfig, read_settings
 from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_vector_pod
@@ -219,3 +220,39 @@ def test_a_file_of_an_older_version_stays_until_the_state_changes() -> None:
     assert new.checkpoints().memory == old.checkpoints().memory
     with pytest.raises(StartupError, match="could not restore state from checkpoint"):
         new.restarted(read_settings(fields, "k"))
+
+
+def strict_node(reserved: str, **fields: Any) -> tuple[NodeConfig, Machine]:
+    """Two CPUs, with a strict reservation."""
+    machine = Machine.from_vector({"cpus": [[i, i, 0, 0, None] for i in range(2)], "numa": [{"id": 0, "memory": GIB}]})
+    options = {"strict-cpu-reservation": "true"}
+    static = {"cpuManagerPolicy": "static", "reservedSystemCPUs": reserved, "cpuManagerPolicyOptions": options}
+    return read_settings({**static, **fields}, "k"), machine
+
+
+def test_a_start_over_an_empty_pool_writes_the_file_anew() -> None:
+    """All CPUs are reserved: the pool is filled with nothing, and that is written in this kubelet's version.
+
+    Source: kubernetes v1.36.2, pkg/kubelet/cm/cpumanager/policy_static.go, ``validateState`` (``SetDefaultCPUSet``).
+    """
+    old = Node(*strict_node("0-1"))
+    new = old.restarted(strict_node("0-1", featureGates={"PodLevelResourceManagers": True})[0])
+
+    assert new.cpu_state.default == old.cpu_state.default == CpuSet()
+    assert new.checkpoints().cpu == Node(new.config, new.machine).checkpoints().cpu != old.checkpoints().cpu
+
+
+def test_a_start_that_fails_later_leaves_the_cpu_managers_file_written() -> None:
+    """The CPU Manager starts first, and fills the empty pool; then the Memory Manager refuses another policy's file."""
+    memory = {"memoryManagerPolicy": "Static", "systemReserved": {"memory": "1Mi"}}
+    reserved = {"reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Mi"}}]}
+    old = Node(*strict_node("0-1"))
+    with pytest.raises(StartupError, match="differs from state checkpoint policy") as failed:
+        old.restarted(strict_node("0", **memory, **reserved)[0])
+    assert failed.value.cpu_file is not None
+    assert '"defaultCpuSet":"1"' in failed.value.cpu_file
+
+    kept = Node(*strict_node("0"))
+    with pytest.raises(StartupError, match="differs from state checkpoint policy") as failed:
+        kept.restarted(strict_node("0", **memory, **reserved)[0])
+    assert failed.value.cpu_file is None

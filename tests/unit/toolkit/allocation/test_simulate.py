@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from tests.recordings import DATA, DECISIONS, unpacked
 from toolkit.allocation.simulate import differences, simulate
-from toolkit.allocation.vectors import read_vectors
+from toolkit.allocation.vectors import FORMAT, read_vectors
 from toolkit.cli.simulate import DEFECT_TAGS, command
 from toolkit.errors import InputError
 
@@ -46,6 +46,28 @@ def test_simulation_is_deterministic() -> None:
     """Two replays give the same data."""
     for scenario in SCENARIOS:
         assert simulate(scenario) == simulate(scenario)
+
+
+def test_a_restart_that_fails_shows_the_file_it_has_written(tmp_path: Path) -> None:
+    """The CPU Manager has filled its empty pool before the Memory Manager refuses to start."""
+    strict = {"cpuManagerPolicy": "static", "cpuManagerPolicyOptions": {"strict-cpu-reservation": "true"}}
+    kubelet = {**strict, "reservedSystemCPUs": "0-1", "memoryManagerPolicy": "None"}
+    later = {
+        **strict,
+        "reservedSystemCPUs": "0",
+        "systemReserved": {"memory": "1Mi"},
+        "memoryManagerPolicy": "Static",
+        "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Mi"}}],
+    }
+    machine = {"cpus": [[0, 0, 0, 0, None], [1, 1, 0, 0, None]], "numa": [{"id": 0, "memory": 1 << 30}]}
+    events = [{"restart_kubelet": {"kubelet": later}}]
+    scenario = {"id": "a", "machine": "m", "kubelet": kubelet, "events": events}
+    file = tmp_path / "one.json"
+    file.write_text(json.dumps({"format": FORMAT, "machines": {"m": machine}, "scenarios": [scenario]}))
+    outcome = simulate(next(read_vectors(file)))
+
+    assert outcome["events"][0]["startup_error"]["stage"] == "memory-manager-start"
+    assert '"defaultCpuSet":"1"' in outcome["final"]["cpu_manager_state"]
 
 
 def run(*arguments: str) -> Any:
