@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from toolkit.allocation.admission import StartupError
@@ -27,7 +27,13 @@ from toolkit.model.pod import CPU, HUGEPAGES_PREFIX, MEMORY, PODS, hugepages_res
 from toolkit.model.quantity import ZERO, Family, Quantity
 
 _RESERVABLE = frozenset({CPU, MEMORY, "ephemeral-storage", "pid"})
+_SIGNALS = frozenset(f"{name}.available" for name in ("memory", "allocatableMemory", "pid")) | {
+    f"{name}.{what}" for name in ("nodefs", "imagefs", "containerfs") for what in ("available", "inodesFree")
+}
+"""What an eviction threshold can be of. Source: kubernetes v1.36.2, pkg/kubelet/eviction/helpers.go, ``validSignal``."""
 _FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_BEYOND_SINGLE = 2.0**128 - 2.0**103
+"""The least number that rounds to more than the greatest of single precision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +55,13 @@ def make_managers(config: NodeConfig, machine: Machine, *, quirks: bool = False)
     if problem is not None:
         raise StartupError("feature-gates", problem)
     _validate(config)
-    kube = _parse_reserved(config.kube_reserved, "--kube-reserved")
-    system = _parse_reserved(config.system_reserved, "--system-reserved")
+    # A list of reserved CPUs replaces both amounts, so nobody reads those.
+    unread = {CPU} if config.reserved_system_cpus else set[str]()
+    kube = _parse_reserved(config.kube_reserved, "--kube-reserved", unread)
+    system = _parse_reserved(config.system_reserved, "--system-reserved", unread)
     eviction = _parse_eviction(config.eviction_hard, _capacity(machine)[MEMORY])
     listed = _reserved_cpus(config, machine)
     if listed:
-        kube.pop(CPU, None)
         system[CPU] = Quantity.of(len(listed))
     reservation = {}
     for name in _capacity(machine):
@@ -194,9 +201,11 @@ def _reserved_memory_problems(config: NodeConfig) -> list[str]:
     return found
 
 
-def _parse_reserved(given: Mapping[str, str], flag: str) -> dict[str, Quantity]:
+def _parse_reserved(given: Mapping[str, str], flag: str, unread: Set[str]) -> dict[str, Quantity]:
     found = {}
     for name, text in sorted(given.items()):
+        if name in unread:
+            continue
         # A page size that the machine lacks is no resource of it: what is reserved of it has no effect.
         if name not in _RESERVABLE and not name.startswith(HUGEPAGES_PREFIX):
             raise StartupError("config-parse", f"{flag} value failed to parse: cannot reserve {quote(name)} resource")
@@ -214,10 +223,19 @@ def _parse_reserved(given: Mapping[str, str], flag: str) -> dict[str, Quantity]:
 
 
 def _parse_eviction(given: Mapping[str, str], memory: Quantity) -> Quantity:
-    """Return the memory that the hard eviction threshold keeps free."""
-    signal = "memory.available"
-    text = given.get(signal)
-    if text is None or text in ("0%", "100%"):
+    """Return the memory that the hard eviction thresholds keep free; the other signals must be right, too."""
+    found = ZERO
+    for signal, text in sorted(given.items()):
+        if signal not in _SIGNALS:
+            raise StartupError("config-parse", f"unsupported eviction signal {signal}")
+        amount = _threshold(signal, text, memory)
+        found = amount if signal == "memory.available" else found
+    return found
+
+
+def _threshold(signal: str, text: str, memory: Quantity) -> Quantity:
+    """Return an absolute threshold, or a share of the memory (of anything else nobody asks for the amount)."""
+    if text in ("0%", "100%"):
         # With these two there is no threshold.
         return ZERO
     if text.endswith("%"):
@@ -236,9 +254,10 @@ def _share(signal: str, text: str) -> float:
     number = text.rstrip("%")
     if not _FLOAT.fullmatch(number):
         raise StartupError("config-parse", f"strconv.ParseFloat: parsing {quote(number)}: invalid syntax")
+    if abs(float(number)) >= _BEYOND_SINGLE:
+        raise StartupError("config-parse", f"strconv.ParseFloat: parsing {quote(number)}: value out of range")
     single = struct.Struct("f")
-    # A number that single precision cannot hold is above every bound, too.
-    parsed = single.unpack(single.pack(max(-1e30, min(float(number), 1e30))))[0]
+    parsed = single.unpack(single.pack(float(number)))[0]
     share = float(single.unpack(single.pack(parsed / 100))[0])
     if share < 0 or share > 1:
         bound = ">= 0%" if share < 0 else "<= 100%"

@@ -107,7 +107,8 @@ _Whole = Annotated[int, Field(ge=-(2**31), lt=2**31), expected("a whole number o
 
 
 class _Reservation(Part):
-    numa_node: Annotated[int, Field(ge=0, lt=2**31), expected("a NUMA node id")] = Field(default=0, alias="numaNode")
+    # A negative id is the kubelet's to refuse: it names the node that does not exist.
+    numa_node: Annotated[_Whole, expected("a NUMA node id")] = Field(default=0, alias="numaNode")
     limits: Annotated[
         dict[str, Annotated[Quantity, PlainValidator(_limit)]],
         expected("a mapping of resources to quantities"),

@@ -118,7 +118,9 @@ def threshold(memory: str) -> str:
         ("-1Mi", "eviction threshold memory.available must be positive: -1Mi"),
         ("-5%", "eviction percentage threshold memory.available must be >= 0%: -5%"),
         ("101%", "eviction percentage threshold memory.available must be <= 100%: 101%"),
-        ("1e999%", "eviction percentage threshold memory.available must be <= 100%: 1e999%"),
+        ("1e38%", "eviction percentage threshold memory.available must be <= 100%: 1e38%"),
+        ("1e39%", 'strconv.ParseFloat: parsing "1e39": value out of range'),
+        ("1e999%", 'strconv.ParseFloat: parsing "1e999": value out of range'),
         ("five%", 'strconv.ParseFloat: parsing "five": invalid syntax'),
         ("1K", "unable to parse quantity's suffix"),
     ],
@@ -129,6 +131,56 @@ def test_eviction_thresholds(memory: str, outcome: str) -> None:
     Source: Kubernetes v1.36 pkg/kubelet/eviction (helpers.go, parseThresholdStatement).
     """
     assert threshold(memory) in (outcome, f"config-parse: {outcome}")
+
+
+@pytest.mark.parametrize(
+    ("signals", "message"),
+    [
+        ({"memory.avail": "1Mi"}, "unsupported eviction signal memory.avail"),
+        ({"nodefs.available": "101%"}, "eviction percentage threshold nodefs.available must be <= 100%: 101%"),
+        ({"pid.available": "0"}, "eviction threshold pid.available must be positive: 0"),
+        (
+            {"memory.available": "1Mi", "imagefs.inodesFree": "-1"},
+            "eviction threshold imagefs.inodesFree must be positive: -1",
+        ),
+    ],
+)
+def test_the_other_eviction_signals_must_be_right_too(signals: dict[str, str], message: str) -> None:
+    """They keep no memory, but a kubelet does not start with a wrong one.
+
+    Source: kubernetes v1.36.2, pkg/kubelet/eviction/helpers.go (``validSignal``, ``parseThresholdStatement``).
+    """
+    shape = Machine.from_vector({"cpus": [[0, 0, 0, 0, None]], "numa": [{"id": 0, "memory": 2 * GIB}]})
+    with pytest.raises(StartupError) as refused:
+        Node(read_settings({"evictionHard": signals}, "kubelet"), shape)
+    assert (refused.value.stage, refused.value.message) == ("config-parse", message)
+
+    right = {"nodefs.available": "10%", "nodefs.inodesFree": "5%", "containerfs.available": "1Gi", "pid.available": "7"}
+    assert Node(read_settings({"evictionHard": right}, "kubelet"), shape).allocatable["memory"].value == 2 * GIB
+
+
+def test_a_list_of_reserved_cpus_replaces_amounts_unread() -> None:
+    """The kubelet overwrites ``cpu`` of both reservations before it reads them; other amounts are read.
+
+    Source: kubernetes v1.36.2, cmd/kubelet/app/server.go (``run``).
+    """
+    shape = Machine.from_vector({"cpus": [[i, i, 0, 0, None] for i in range(2)], "numa": [{"id": 0, "memory": GIB}]})
+    fields: dict[str, Any] = {"kubeReserved": {"cpu": "many"}, "systemReserved": {"cpu": "-1"}}
+
+    assert Node(read_settings({**fields, "reservedSystemCPUs": "1"}, "kubelet"), shape).allocatable["cpu"].value == 1
+    with pytest.raises(StartupError, match='failed to parse quantity "many"'):
+        Node(read_settings(fields, "kubelet"), shape)
+    with pytest.raises(StartupError, match='failed to parse quantity "much"'):
+        Node(read_settings({"reservedSystemCPUs": "1", "kubeReserved": {"memory": "much"}}, "kubelet"), shape)
+
+
+def test_a_negative_node_is_one_that_does_not_exist() -> None:
+    """Its reader takes the number; the Memory Manager refuses it, in the kubelet's words."""
+    reserved = {"reservedMemory": [{"numaNode": -1, "limits": {"memory": "1Mi"}}]}
+
+    Node(read_settings(reserved, "kubelet"), ONE)
+    with pytest.raises(StartupError, match="references a NUMA node -1 that does not exist on this machine"):
+        Node(read_settings({**reserved, "memoryManagerPolicy": "Static"}, "kubelet"), ONE)
 
 
 FLAG = "enforceNodeAllocatable (--enforce-node-allocatable)"

@@ -47,7 +47,7 @@ def test_fields_of_other_parts_are_tolerated() -> None:
         ({"cpuManagerPolicyOptions": {"full-pcpus-only": True}}, "config.cpuManagerPolicyOptions.full-pcpus-only"),
         ({"featureGates": {"PodLevelResources": "true"}}, "config.featureGates.PodLevelResources"),
         ({"reservedMemory": {"numaNode": 0}}, "config.reservedMemory"),
-        ({"reservedMemory": [{"numaNode": -1}]}, "config.reservedMemory[0].numaNode"),
+        ({"reservedMemory": [{"numaNode": 1 << 31}]}, "config.reservedMemory[0].numaNode"),
         ({"reservedMemory": [{"numaNode": 0, "limits": {"memory": "lots"}}]}, "config.reservedMemory[0].limits.memory"),
         ({"cpuCFSQuotaPeriod": "fast"}, "config.cpuCFSQuotaPeriod"),
         ({"cpuCFSQuota": "yes"}, "config.cpuCFSQuota"),
