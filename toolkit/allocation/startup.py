@@ -30,7 +30,7 @@ _RESERVABLE = frozenset({CPU, MEMORY, "ephemeral-storage", "pid"})
 _SIGNALS = frozenset(f"{name}.available" for name in ("memory", "allocatableMemory", "pid")) | {
     f"{name}.{what}" for name in ("nodefs", "imagefs", "containerfs") for what in ("available", "inodesFree")
 }
-"""What an eviction threshold can be of. Source: kubernetes v1.36.2, pkg/kubelet/eviction/helpers.go, ``validSignal``."""
+"""What a threshold can be of. Source: kubernetes v1.36.2, pkg/kubelet/eviction/helpers.go, ``validSignal``."""
 _FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _BEYOND_SINGLE = 2.0**128 - 2.0**103
 """The least number that rounds to more than the greatest of single precision."""
