@@ -104,6 +104,11 @@ RULE = Rule(
             unless its CPU went offline, or before Linux 6.2 any CPU did. Two witnesses of CPU time and of placement are
             compared for each claim.
 
+            Sums must come out: no CPU ran tasks for longer than the window, no counter is negative or of another
+            window, slots of CPU time have what was used, two readings of which CPUs are online agree. What no machine
+            can have counted is wrong; a part that is missing from its whole is incomplete, also where no blind spot
+            names it.
+
             Incomplete evidence makes this rule, and every rule that rests on it, undecided. Evidence that is proved
             wrong makes this rule failed.
         """),
