@@ -67,7 +67,9 @@ def plan(
     answers = {
         uid: (known[uid], node.admit(known[uid]), node.cpu_state.default) for uid in (one.uid for one in waiting)
     }
-    return plan_of(node, [answers[pod.uid] for pod in pods])
+    made = plan_of(node, [answers[pod.uid] for pod in pods])
+    short = (text for pod, answer, _ in answers.values() if answer.admitted for text in _short(node, pod))
+    return replace(made, warnings=(*made.warnings, *short))
 
 
 def _plug_in(node: Node, names: Mapping[str, Mapping[str, Any]], *, quirks: bool) -> None:
@@ -119,18 +121,22 @@ def _warnings(node: Node, results: Sequence[tuple[Pod, Admission, CpuSet]]) -> l
             found.append(f"pod {pod.name} was refused but its CPUs {node.cpu_state.pods[pod.uid]} are never given back")
     if isinstance(node.cpu_policy, StaticPolicy):
         found += [f"kubelet defect: {defect}" for defect in node.cpu_policy.defects(node.cpu_state)]
-        admitted = (pod for pod, result, _ in results if result.admitted)
-        found += [f"kubelet defect: {text}" for pod in admitted for text in _short(node, pod)]
     return found
 
 
 def _short(node: Node, pod: Pod) -> Iterator[str]:
-    """Name the containers that have fewer CPUs than they ask for; cores with unequal threads make that possible."""
-    assert isinstance(node.cpu_policy, StaticPolicy)
+    """Name the containers that were given fewer CPUs than they ask for: cores with unequal threads make that possible.
+
+    Only of pods as they were admitted: a resize changes what is asked for, and no CPUs.
+    """
+    policy = node.cpu_policy
+    if not isinstance(policy, StaticPolicy):
+        return
     for container in pod.containers:
-        cpus, asked = node.cpu_state.assigned(pod.uid, container.name), node.cpu_policy.requested(pod, container)
+        cpus, asked = node.cpu_state.assigned(pod.uid, container.name), policy.requested(pod, container)
         if cpus is not None and len(cpus) < asked:
-            yield f"container {pod.name}/{container.name} asks for {asked} CPUs and gets {len(cpus)}: {cpus}"
+            text = f"container {pod.name}/{container.name} asks for {asked} CPUs and gets {len(cpus)}: {cpus}"
+            yield f"kubelet defect: {text}"
 
 
 def _pod_plan(node: Node, pod: Pod, admission: Admission) -> PodPlan:
