@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,20 @@ def program(name: str, package: str) -> Path | None:
     """Return a program of the Debian package, installed or unpacked by the project's setup."""
     found = shutil.which(name) or shutil.which(name, path=str(unpacked(package)))
     return None if found is None else Path(found)
+
+
+def given(name: str, variable: str, own: Collection[str]) -> Path | None:
+    """Return a program of the directory that a variable of the environment names; ``None``: it names none.
+
+    :param own: the programs that the directory must have; others are not looked for there.
+    """
+    folder = os.environ.get(variable)
+    if not folder or name not in own:
+        return None
+    found = shutil.which(name, path=folder)
+    if found is None:
+        pytest.fail(f"{variable}={folder}: no program {name}; expected a directory with {', '.join(own)}")
+    return Path(found).absolute()
 
 
 def needed(name: str, package: str) -> str:

@@ -1,4 +1,4 @@
-"""A kubelet-shaped node for ``watch --kubelet``: a real containerd, and state files as the kubelet writes them."""
+"""A kubelet-shaped node for ``watch --kubelet``: a real runtime, and state files as the kubelet writes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.integration.containerd_node import Node, cgroups_of
+from tests.integration.cri_node import Node
 from tests.pace import PACE
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
@@ -106,12 +106,6 @@ class Kubelet:
             cpu_shares=1024,
             cpuset_cpus=str(self.entries[uid]["main"]),
         )
-
-    def cpuset(self, uid: str, container: str) -> Path:
-        """Return the file with the CPUs of a container's cgroup."""
-        found = [path / "cpuset.cpus" for path in cgroups_of(self.node.top) if path.match(f"*/pod{uid}/{container}")]
-        (file,) = [path for path in found if path.exists()]
-        return file
 
 
 @dataclass

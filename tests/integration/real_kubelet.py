@@ -1,9 +1,10 @@
-"""A real kubelet, standalone, over the private containerd: static pods, own cgroups, own folders.
+"""A real kubelet, standalone, over a private runtime: static pods, own cgroups, own folders.
 
 It runs without an API server, on static pods in the host's network. Everything of it lies below one folder and one
 cgroup, except what a kubelet writes wherever it runs, which is put back or removed: four sysctls, the pods' log links.
 
-Source: Kubernetes documentation, "Create static Pods"; pkg/kubelet/cm/container_manager_linux.go (setupKernelTunables).
+Source: Kubernetes documentation, "Create static Pods"; pkg/kubelet/cm/container_manager_linux.go (setupKernelTunables);
+CHANGELOG-1.27, 1.31 and 1.35.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,11 +24,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.containerd_node import IMAGE, SYSTEMD, Node, cgroups_of, need_containerd, remove_cgroups
+from tests.integration.cri_node import IMAGE, SYSTEMD, Node, Runtime, remove_cgroups
+from tests.integration.cri_runtimes import need
 from tests.integration.live_node import Watch
 from tests.pace import PACE
 from tests.programs import PROJECT
-from toolkit.model.cpuset import CpuSet
 
 PERIOD_S = round(2 * PACE)
 SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
@@ -46,12 +48,18 @@ def binary() -> Path:
     return path
 
 
-def need_node() -> None:
-    """Skip where a part of such a node is missing: the kubelet, containerd, two CPUs."""
+def version() -> tuple[int, int]:
+    """Return the kubelet's version: major, minor."""
+    said = subprocess.run([binary(), "--version"], capture_output=True, text=True, check=True).stdout
+    match = re.fullmatch(r"Kubernetes v(\d+)\.(\d+)\..*\n", said)
+    assert match is not None, said
+    return int(match[1]), int(match[2])
+
+
+def need_node(runtime: Runtime) -> None:
+    """Skip where a part of such a node is missing: the kubelet, the runtime, two CPUs."""
     binary()
-    need_containerd()
-    if not {0, 1} <= set(CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())):
-        pytest.skip("CPUs 0 and 1 are not online")
+    need(runtime)
 
 
 def drifts(file: Path, cpus: str, watch: Watch, after: int) -> bool:
@@ -80,7 +88,7 @@ def container(name: str, probe: bool = False, **resources: Mapping[str, str]) ->
 
 
 class RealKubelet:
-    """A running kubelet. :param folder: its root directory is below it. :param node: the containerd."""
+    """A running kubelet. :param folder: its root directory is below it. :param node: the runtime."""
 
     def __init__(self, program: Path, node: Node, folder: Path) -> None:
         self._program, self.node, self.base = program, node, folder
@@ -117,6 +125,8 @@ class RealKubelet:
             "systemReserved": {"cpu": "500m"},
             **settings,
         }
+        if version() >= (1, 31):  # Maintenance mode of cgroup v1; without it kubelets since v1.35 refuse such a host.
+            document["failCgroupV1"] = False
         self.config.write_text(yaml.safe_dump(document))
 
     def start(self) -> None:
@@ -124,8 +134,10 @@ class RealKubelet:
         socket = f"unix://{self.node.socket}"
         command = [str(self._program), f"--config={self.config}", f"--root-dir={self.folder}"]
         command += [f"--cert-dir={self.base / 'pki'}", f"--container-runtime-endpoint={socket}", "--v=2"]
-        command += ["--container-runtime=remote", f"--image-service-endpoint={socket}", "--register-node=false"]
-        command += [f"--volume-plugin-dir={self.base / 'plugins'}", f"--pod-infra-container-image={IMAGE}"]
+        command += [f"--image-service-endpoint={socket}", "--register-node=false"]
+        command += [f"--volume-plugin-dir={self.base / 'plugins'}"]
+        if version() < (1, 27):  # Flags of dockershim's time, gone with it.
+            command += ["--container-runtime=remote", f"--pod-infra-container-image={IMAGE}"]
         self._process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT)
         self.wait_until(lambda: (self.folder / "cpu_manager_state").exists(), "a state file")
 
@@ -177,13 +189,6 @@ class RealKubelet:
             if name.startswith(f"{pod}-") and one["state"] == "CONTAINER_RUNNING":
                 found[str(labels["io.kubernetes.container.name"])] = str(one["id"])
         return found
-
-    def cpuset(self, container_id: str) -> Path:
-        """Return the file with the CPUs of a container's cgroup."""
-        names = (container_id, f"cri-containerd-{container_id}.scope")
-        files = [path / "cpuset.cpus" for path in cgroups_of(self.node.top) if path.name in names]
-        (file,) = [path for path in files if path.exists()]
-        return file
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for a condition."""

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.integration.containerd_node import Node, alone, containerd, need_containerd
+from tests.integration.containerd_node import containerd, need_containerd
+from tests.integration.cri_node import Node, alone
 from tests.integration.live_node import Kubelet, watching
 from tests.integration.node_cases import (
     API,

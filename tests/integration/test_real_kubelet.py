@@ -7,7 +7,6 @@ Guests of the lab run these tests, too, with several NUMA nodes and cgroup v2 (`
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.containerd_node import containerd
+from tests.integration.cri_node import Runtime
+from tests.integration.cri_runtimes import RUNTIMES
 from tests.integration.live_node import watching
-from tests.integration.real_kubelet import RealKubelet, binary, container, drifts, need_node, real_kubelet
+from tests.integration.real_kubelet import RealKubelet, container, drifts, need_node, real_kubelet, version
 from tests.pace import PACE
 from toolkit.model.cpuset import CpuSet
 
@@ -31,13 +31,14 @@ OWN_CPUS = 2 if len(ONLINE) >= 4 else 1
 OWN = {"cpu": str(OWN_CPUS), "memory": "64Mi"}
 
 
-@pytest.fixture(scope="module")
-def kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKubelet]:
-    need_node()
+@pytest.fixture(scope="module", params=RUNTIMES, ids=str)
+def kubelet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKubelet]:
+    runtime: Runtime = request.param
+    need_node(runtime)
     folder = tmp_path_factory.mktemp("k")
     # Where there is one node, too: it is the policy under which the kubelet promises something about nodes.
     one_node = {"topologyManagerPolicy": "single-numa-node"}
-    with containerd(folder / "n") as node, real_kubelet(node, folder / "kubelet", **one_node) as kubelet:
+    with runtime.start(folder / "n") as node, real_kubelet(node, folder / "kubelet", **one_node) as kubelet:
         kubelet.add("web", container("app", True, requests={"cpu": "200m"}, limits={"cpu": "500m", "memory": "64Mi"}))
         kubelet.add("batch", container("job"))
         yield kubelet
@@ -68,7 +69,7 @@ def test_claims_are_what_the_kubelet_promises(kubelet: RealKubelet, tmp_path: Pa
     try:
         own, pool = _assigned(kubelet)
         # The kubelet takes CPUs from the pool's containers later, at a reconcile: not between two readings.
-        shared = [kubelet.cpuset(kubelet.running(pod)[name]) for pod, name in (("web", "app"), ("batch", "job"))]
+        shared = [kubelet.node.cpuset(kubelet.running(pod)[name]) for pod, name in (("web", "app"), ("batch", "job"))]
         kubelet.wait_until(lambda: {CpuSet.parse(file.read_text().strip()) for file in shared} == {pool}, "the pool")
         claims = _claims("--kubelet")
         bundle = tmp_path / "node.tar.gz"
@@ -107,10 +108,7 @@ def _assigned(kubelet: RealKubelet) -> tuple[CpuSet, CpuSet]:
 
 def _own_quota_us() -> int:
     """Return what a container with CPUs of its own has: none since v1.33 (DisableCPUQuotaWithExclusiveCPUs)."""
-    said = subprocess.run([binary(), "--version"], capture_output=True, text=True, check=True).stdout
-    match = re.fullmatch(r"Kubernetes v(\d+)\.(\d+)\..*\n", said)
-    assert match is not None, said
-    return -1 if (int(match[1]), int(match[2])) >= (1, 33) else 100_000 * OWN_CPUS
+    return -1 if version() >= (1, 33) else 100_000 * OWN_CPUS
 
 
 def test_a_healthy_node_raises_no_alarm_and_a_drift_is_named(kubelet: RealKubelet, tmp_path: Path) -> None:
@@ -129,7 +127,7 @@ def test_a_healthy_node_raises_no_alarm_and_a_drift_is_named(kubelet: RealKubele
         kubelet.add("late", container("main", limits=OWN))
         watch.pass_windows(2)
         healthy = len(watch.windows())
-        file = kubelet.cpuset(kubelet.running("web")["app"])
+        file = kubelet.node.cpuset(kubelet.running("web")["app"])
         right = file.read_text()
         watch.wait_until(partial(drifts, file, str(ONLINE), watch, healthy), "the drift is reported")
         file.write_text(right)

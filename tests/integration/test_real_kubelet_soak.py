@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.containerd_node import containerd
+from tests.integration.cri_node import Runtime
+from tests.integration.cri_runtimes import RUNTIMES
 from tests.integration.live_node import watching
 from tests.integration.real_kubelet import RealKubelet, container, drifts, need_node, real_kubelet
 from tests.seeds import SEED, SOAK
@@ -65,7 +66,7 @@ class Churn:
             return "the kubelet restarted"
         self.kubelet.node.stop()
         self.kubelet.node.restart()
-        return "containerd restarted"
+        return "the runtime restarted"
 
     def _make(self) -> str:
         self.made += 1
@@ -84,11 +85,12 @@ class Churn:
         return container(name, probe, requests={"cpu": "50m"}, limits={"cpu": "500m", "memory": "64Mi"})
 
 
-@pytest.fixture
-def kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKubelet]:
-    need_node()
+@pytest.fixture(params=RUNTIMES, ids=str)
+def kubelet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKubelet]:
+    runtime: Runtime = request.param
+    need_node(runtime)
     folder = tmp_path_factory.mktemp("k")
-    with containerd(folder / "n") as node, real_kubelet(node, folder / "kubelet") as kubelet:
+    with runtime.start(folder / "n") as node, real_kubelet(node, folder / "kubelet") as kubelet:
         yield kubelet
 
 
@@ -105,7 +107,7 @@ def test_no_false_alarm_and_the_drift(kubelet: RealKubelet, tmp_path: Path) -> N
             time.sleep(churn.dice.uniform(0.0, 5.0))
         watch.pass_windows(1)
         before = len(watch.windows())
-        file = kubelet.cpuset(kubelet.running("web")["app"])
+        file = kubelet.node.cpuset(kubelet.running("web")["app"])
         right = file.read_text()
         wrong = "1" if right.strip() == "0" else "0"
         watch.wait_until(lambda: drifts(file, wrong, watch, before), "the drift is reported")

@@ -1,4 +1,4 @@
-"""``pinproof watch --kubelet`` on a real containerd: pods come, restart, shrink the pool; a planted drift is named."""
+"""``pinproof watch --kubelet`` on a real runtime: pods come, restart, shrink the pool; a planted drift is named."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.containerd_node import alone, containerd, need_containerd
+from tests.integration.cri_node import Runtime, alone
+from tests.integration.cri_runtimes import RUNTIMES, need
 from tests.integration.live_node import Kubelet, watching
 from toolkit.model.cpuset import CpuSet
 
@@ -20,14 +21,12 @@ WINDOW_S = 4.0
 ONE = CpuSet.of((1,))
 
 
-@pytest.fixture(scope="module")
-def kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
-    need_containerd()
-    online = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())
-    if not {0, 1} <= set(online):
-        pytest.skip("CPUs 0 and 1 are not online")
+@pytest.fixture(scope="module", params=RUNTIMES, ids=str)
+def kubelet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
+    runtime: Runtime = request.param
+    online = need(runtime)
     folder = tmp_path_factory.mktemp("w")
-    with alone(), containerd(folder / "n") as node:
+    with alone(), runtime.start(folder / "n") as node:
         yield Kubelet(node, folder / "kubelet", online)
 
 
@@ -60,9 +59,9 @@ def test_a_node_at_work_and_a_drift(kubelet: Kubelet, tmp_path: Path) -> None:
         assert "checkpoint, cri, cgroup" in last()["reason"]
 
         healthy = len(watch.windows())
-        kubelet.cpuset(G1, second).write_text("0-1")
+        kubelet.node.cpuset(second).write_text("0-1")
         watch.wait_until(lambda: bool(watch.failed("layers-agree")), "the drift is reported")
-        kubelet.cpuset(G1, second).write_text("1")
+        kubelet.node.cpuset(second).write_text("1")
     found = watch.failed("layers-agree")
     assert {(subject, outcome) for _, _, subject, outcome, _ in found} == {("g1/main", "failed")}
     assert all(window > healthy for window, *_ in found)
@@ -71,4 +70,4 @@ def test_a_node_at_work_and_a_drift(kubelet: Kubelet, tmp_path: Path) -> None:
 
     claims = json.loads((watch.windows()[-1].parent / "claims.json").read_text())
     cgroups = {row["name"]: row["cgroup"] for row in claims["claims"]}
-    assert cgroups["g1/main"].endswith(second), "the same subject in its new cgroup"
+    assert cgroups["g1/main"].endswith(node.cgroup_names(second)), "the same subject in its new cgroup"

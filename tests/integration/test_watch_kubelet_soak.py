@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.containerd_node import containerd, need_containerd
+from tests.integration.cri_node import Runtime
+from tests.integration.cri_runtimes import RUNTIMES, need
 from tests.integration.live_node import Kubelet, Watch, watching
 from tests.seeds import SEED, SOAK
 from toolkit.model.cpuset import CpuSet
@@ -104,14 +105,12 @@ class Churn:
             self.kubelet.reconcile()  # a kubelet takes the CPUs back and widens the pool in one pass
 
 
-@pytest.fixture
-def kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
-    need_containerd()
-    online = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())
-    if not {0, 1} <= set(online):
-        pytest.skip("CPUs 0 and 1 are not online")
+@pytest.fixture(params=RUNTIMES, ids=str)
+def kubelet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
+    runtime: Runtime = request.param
+    online = need(runtime)
     folder = tmp_path_factory.mktemp("s")
-    with containerd(folder / "n") as node:
+    with runtime.start(folder / "n") as node:
         yield Kubelet(node, folder / "kubelet", online)
 
 
@@ -141,7 +140,7 @@ def test_no_false_alarm_and_every_drift(kubelet: Kubelet, tmp_path: Path) -> Non
             uid = sorted(churn.pods)[0]
             sandbox, container, _ = churn.pods[uid]
             wrong = "0" if uid not in kubelet.entries and len(kubelet.pool) > 1 else "0-1"
-            file = kubelet.cpuset(uid, container)
+            file = kubelet.node.cpuset(container)
             right = file.read_text()
             before = len(watch.windows())
             file.write_text(wrong)

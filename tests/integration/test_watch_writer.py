@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from tests.integration.apply_support import container, online, request
-from tests.integration.containerd_node import alone, containerd, need_containerd
+from tests.integration.containerd_node import containerd, need_containerd
+from tests.integration.cri_node import alone
 from tests.integration.live_node import Kubelet, watching
 from tests.integration.probe_lab import wait_for
 from toolkit.apply.sandbox import sandbox
@@ -140,9 +141,9 @@ def test_watch_kubelet_names_the_writer(tmp_path: Path) -> None:
         main = kubelet.run_own(node.pod(uid, "g1"), uid)
         with watching(kubelet, tmp_path / "w", 4.0, "--read-every=0.5", "--trace-syscalls") as watch:
             watch.pass_windows(1)
-            pid = drift(kubelet.cpuset(uid, main), "0-1")
+            pid = drift(kubelet.node.cpuset(main), "0-1")
             watch.wait_until(lambda: bool(watch.failed("layers-agree")), "the drift is reported")
-            kubelet.cpuset(uid, main).write_text("1")
+            kubelet.node.cpuset(main).write_text("1")
         spots = [json.loads(path.read_text())["coverage"]["blind_spots"] for path in watch.windows()]
         if any(NOT_SEEN in spot for one in spots for spot in one):
             pytest.skip(str(spots[0]))

@@ -23,7 +23,8 @@ MESSAGES = {
     "RunPodSandboxResponse": {"pod_sandbox_id": (1, "string")},
     "OfSandbox": {"pod_sandbox_id": (1, "string")},
     "Nothing": {},
-    "ImageSpec": {"image": (1, "string")},
+    "ImageSpec": {"image": (1, "string"), "user_specified_image": (18, "string")},
+    "PullImageRequest": {"image": (1, "ImageSpec")},
     "KeyValue": {"key": (1, "string"), "value": (2, "string")},
     "LinuxContainerSecurityContext": {"namespace_options": (3, "NamespaceOption")},
     "LinuxContainerConfig": {

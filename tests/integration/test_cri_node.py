@@ -1,9 +1,8 @@
-"""``claims --kubelet``, ``capture`` and ``judge --capture`` on a node of a real containerd with real cgroups."""
+"""``claims --kubelet``, ``capture`` and ``judge --capture`` on a node of a real runtime with real cgroups."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.integration.containerd_node import (
-    SECRET,
-    SHIM_SOCKETS,
-    Node,
-    alone,
-    cgroups_of,
-    containerd,
-    need_containerd,
-    processes_of,
-)
+from tests.integration.containerd_node import SHIM_SOCKETS
+from tests.integration.cri_node import SECRET, Node, Runtime, alone, cgroups_of, processes_of
+from tests.integration.cri_runtimes import RUNTIMES, need
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.cli.main import cli
@@ -50,16 +42,12 @@ class Made:
     def claims(self) -> dict[str, Any]:
         result = self.run("claims", "--kubelet", "--json")
         assert result.exit_code == 0, result.output
-        return mine(json.loads(result.stdout))
+        return self.mine(json.loads(result.stdout))
 
-    def cpuset(self, uid: str, container: str) -> list[Path]:
-        return [path / "cpuset.cpus" for path in cgroups_of(self.node.top) if path.match(f"*/pod{uid}/{container}")]
-
-
-def mine(document: dict[str, Any]) -> dict[str, Any]:
-    """Subjects of this node by name; somebody else's ``kubepods`` on this machine is not ours."""
-    rows = {row["name"]: row for row in document["claims"] if "pinproof-containerd" in row["cgroup"]}
-    return document | {"claims": rows}
+    def mine(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Subjects of this node by name; somebody else's ``kubepods`` on this machine is not ours."""
+        rows = {row["name"]: row for row in document["claims"] if row["cgroup"].startswith(f"{self.node.top}/")}
+        return document | {"claims": rows}
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +57,10 @@ def nobody_else() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, nobody_else: None) -> Iterator[Made]:
-    need_containerd()
-    online = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())
-    if not {0, 1} <= set(online):
-        pytest.skip("CPUs 0 and 1 are not online")
+@pytest.fixture(scope="module", params=RUNTIMES, ids=str)
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, nobody_else: None) -> Iterator[Made]:
+    runtime: Runtime = request.param
+    online = need(runtime)
     folder = tmp_path_factory.mktemp("c")
     before = set(SHIM_SOCKETS.glob("*"))
     kubelet, logs = folder / "kubelet", folder / "names"
@@ -83,7 +69,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, nobody_else: None) -> Iterato
     default = online - CpuSet.of((1,))
     state = CpuState(policy_name="static", default=default, entries={G1: {"main": CpuSet.of((1,))}})
     (kubelet / "cpu_manager_state").write_text(write_cpu_checkpoint(state, pod_level=False))
-    with containerd(folder / "n") as node:
+    with runtime.start(folder / "n") as node:
         (kubelet / "config.yaml").write_text(
             "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\n"
             f"reservedSystemCPUs: '0'\ncontainerRuntimeEndpoint: unix://{node.socket}\n"
@@ -132,7 +118,7 @@ def test_lag_reconcile_and_drift_are_told_apart(made: Made, tmp_path: Path) -> N
     default = made.claims()["claims"]["be/main"]["state_cpus"]
     made.node.update(made.shared, cpuset_cpus=default, cpu_shares=2, cpu_period=100000)
     assert _judged(made, tmp_path / "well.tar.gz") == set()
-    (file,) = [path for path in made.cpuset(G1, made.main) if path.exists()]
+    file = made.node.cpuset(made.main)
     file.write_text("0-1")
     try:
         drift = _judged(made, tmp_path / "drift.tar.gz")
@@ -158,17 +144,18 @@ def test_a_capture_says_what_the_node_says_and_no_secret(made: Made, tmp_path: P
     out = tmp_path / "n.tar.gz"
     assert made.run("capture", str(out)).exit_code == 0
     read = CliRunner().invoke(cli, ["claims", "--capture", str(out), "--json"])
-    assert mine(json.loads(read.stdout)) == made.claims()
+    assert made.mine(json.loads(read.stdout)) == made.claims()
     files = read_bundle_files(out)
     assert made.main.encode() in files["node.json"]
     assert not [name for name, data in files.items() if SECRET.encode() in data]
     status = json.loads(files["node.json"])["status"][made.main]
     assert status["status"]["resources"]["linux"]["cpusetCpus"] == "1"
-    assert re.fullmatch(rf"/pinproof-containerd-\d+/kubepods/pod{G1}/{made.main}", status["cgroupsPath"])
+    (plain, _) = made.node.cgroup_names(made.main)
+    assert status["cgroupsPath"] == f"{made.node.top}/kubepods/pod{G1}/{plain}"
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_a_containerd_that_does_not_answer_costs_one_line(made: Made, *, hangs: bool) -> None:
+def test_a_runtime_that_does_not_answer_costs_one_line(made: Made, *, hangs: bool) -> None:
     """Gone, or stopped by a signal. Containers live on without it, and their names come from the log symlinks."""
     before = made.claims()["claims"]
     made.node.halt() if hangs else made.node.stop()
@@ -177,7 +164,7 @@ def test_a_containerd_that_does_not_answer_costs_one_line(made: Made, *, hangs: 
     finally:
         made.node.restart()
     assert result.exit_code == 0, result.output
-    rows = mine(json.loads(result.stdout))["claims"]
+    rows = made.mine(json.loads(result.stdout))["claims"]
     lines = [line for line in result.stderr.splitlines() if "not read: containers" in line]
     assert len(lines) == 1
     # The sandboxes have no log: what nobody names is said, and promised no CPUs.

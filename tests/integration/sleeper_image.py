@@ -1,4 +1,4 @@
-"""An image with one static program in docker's archive format, for pods and their sandboxes alike."""
+"""An image with one static program, for pods and their sandboxes alike; and docker's archive of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import tarfile
+from dataclasses import dataclass
 from pathlib import Path
 
 PREBUILT = Path(__file__).with_name("sleeper")
@@ -31,10 +32,31 @@ int main(int c, char **v) {
 """
 
 
-def archive(name: str, folder: Path) -> bytes:
-    """Return the image's archive; the program is compiled in this folder."""
+@dataclass(frozen=True)
+class Image:
+    """What an image is made of: its configuration, and its one layer, a tar file."""
+
+    config: bytes
+    layer: bytes
+
+    def archive(self, name: str) -> bytes:
+        """Return it in docker's archive format."""
+        manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+        files = {"config.json": self.config, "layer.tar": self.layer, "manifest.json": json.dumps(manifest).encode()}
+        return _tar({name: (data, 0o644) for name, data in files.items()})
+
+
+def image(folder: Path) -> Image:
+    """Return the image; the program is compiled in this folder."""
     binary = PREBUILT if PREBUILT.exists() else compiled(folder)
-    return _image(name, binary.read_bytes())
+    layer = _tar({"sleeper": (binary.read_bytes(), 0o755)})
+    config = {
+        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine),
+        "os": "linux",
+        "config": {"Entrypoint": ["/sleeper"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+    }
+    return Image(json.dumps(config).encode(), layer)
 
 
 def compiled(folder: Path) -> Path:
@@ -43,23 +65,6 @@ def compiled(folder: Path) -> Path:
     source.write_text(SLEEPER)
     subprocess.run(["cc", "-O1", "-static", "-o", str(binary), str(source)], check=True)
     return binary
-
-
-def _image(name: str, binary: bytes) -> bytes:
-    """Return an image in docker's archive format with one file in it."""
-    layer = _tar({"sleeper": (binary, 0o755)})
-    digest = hashlib.sha256(layer).hexdigest()
-    config = {
-        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine),
-        "os": "linux",
-        "config": {"Entrypoint": ["/sleeper"]},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-    }
-    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
-    files = {"config.json": json.dumps(config).encode(), "layer.tar": layer}
-    return _tar(
-        {name: (data, 0o644) for name, data in {**files, "manifest.json": json.dumps(manifest).encode()}.items()}
-    )
 
 
 def _tar(files: dict[str, tuple[bytes, int]]) -> bytes:
