@@ -32,10 +32,13 @@ if "create" in sys.argv:
     found = json.loads(file.read_text())
     least = int(Path("/proc/self/oom_score_adj").read_text())
     found["process"]["oomScoreAdj"] = max(least, found["process"].get("oomScoreAdj", least))
+    found["linux"]["resources"].pop("hugepageLimits", None)
     file.write_text(json.dumps(found))
 os.execv("{runtime}", ["{runtime}", *sys.argv[1:]])
 """
-"""What containerd does for ``restrict_oom_score_adj``, which CRI-O lacks: root in a container may not lower it."""
+"""For a machine that is a container itself: there root may not lower the score, and hugetlb may not be mounted although
+the kernel has it. containerd is told the one (``restrict_oom_score_adj``) and asks for no such limit, CRI-O does both.
+"""
 
 
 def program(name: str) -> Path | None:

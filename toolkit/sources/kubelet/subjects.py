@@ -14,7 +14,7 @@ from typing import Any
 from toolkit.model.claims import Claim, SubjectKind
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer, ThreadReading
-from toolkit.model.runtimes import CRUN_INNER
+from toolkit.sources.kubelet import own_cgroup
 from toolkit.sources.kubelet.allocated import allocated_names
 from toolkit.sources.kubelet.json_parts import items, mapping, text
 from toolkit.sources.kubelet.pod_paths import CONMON, CONTAINER_ID, Place, expand, place_of
@@ -45,7 +45,7 @@ class Subject:
     files: dict[str, str] = field(default_factory=dict)
     """Control files of every hierarchy."""
     gone: bool = False
-    """The runtime lists it, the cgroup tree was read, and its cgroup is not there."""
+    """The runtime lists it, the cgroup tree was read, and its cgroup is not there, or left of one that has ended."""
     limited: str = ""
     """The cgroup below that has its limits, where it is not itself: crun's inner one."""
     monitored: str = ""
@@ -203,7 +203,7 @@ def _subject(
         container = SANDBOX
     if place.monitors and listed is not None:
         container = f"({kind} of {SANDBOX if listed.sandbox else listed.name or place.id[:12]})"
-    inner = _inner(path, tree)
+    inner = own_cgroup.limited(path, tree)
     return Subject(
         id=printable(key),
         kind=kind,
@@ -216,28 +216,11 @@ def _subject(
         runtime=entry,
         threads=tuple(threads),
         files=tree.get(inner or path, {}),
-        gone=reading.cgroups is not None and path not in tree,
+        gone=reading.cgroups is not None and own_cgroup.is_gone(path, tree, entry, threads),
         limited=from_text(inner),
         monitored=place.id if place.monitors else "",
         nameless=kind is SubjectKind.CONTAINER and not container,
     )
-
-
-def _inner(path: str, tree: dict[str, dict[str, str]]) -> str:
-    """Return the cgroup in a scope that has the limits which the scope lacks; empty: none has.
-
-    A container that may make cgroups can make one of this name, too: what the runtime has limited is the container's.
-    """
-    inner = f"{path}/{CRUN_INNER}"
-    if not path.endswith(".scope") or inner not in tree:
-        return ""
-    own = tree.get(path, {})
-    lacks = not _limits(own) and not own.get("cgroup.procs", "").strip()
-    return inner if lacks and _limits(tree[inner]) else ""
-
-
-def _limits(files: dict[str, str]) -> bool:
-    return bool(files.get("cpuset.cpus", "").strip()) or not files.get("cpu.max", "max").startswith("max")
 
 
 def _kind(
