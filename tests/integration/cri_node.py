@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -220,6 +221,18 @@ def alone() -> Iterator[None]:
         yield
     finally:
         os.close(folder)
+
+
+@contextlib.contextmanager
+def removed_again(*paths: Path) -> Iterator[None]:
+    """Remove at the end what of these paths does not exist now: programs make it wherever they run."""
+    ways = [[*reversed(path.parents), path] for path in paths]
+    missing = [one for way in ways if (one := next((part for part in way if not part.exists()), None)) is not None]
+    try:
+        yield
+    finally:
+        for path in missing:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def own_cgroup(name: str) -> str:

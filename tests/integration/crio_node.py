@@ -17,13 +17,15 @@ from pathlib import Path
 import pytest
 
 from tests import programs
-from tests.integration.cri_node import IMAGE, OCI, SYSTEMD, Node, Runtime, own_cgroup, remove_cgroups
+from tests.integration.cri_node import IMAGE, OCI, SYSTEMD, Node, Runtime, own_cgroup, remove_cgroups, removed_again
 from tests.integration.image_registry import registry
 from tests.integration.sleeper_image import PREBUILT, image
 
 GIVEN = "PINPROOF_CRIO"
 OWN = ("crio", "pinns", "conmon")
 IMAGES = "runtime.v1.ImageService"
+CACHE = Path("/var/lib/containers/cache")
+"""Where root's pulls note which registry has which layer; no setting names another place."""
 RESTRAINED = """#!{python}
 import json, os, sys
 from pathlib import Path
@@ -100,7 +102,7 @@ def crio(folder: Path) -> Iterator[Node]:
     top = own_cgroup("crio")
     (folder / "logs").mkdir(parents=True)
     try:
-        with registry(image(folder)) as address, Crio(folder, top, address) as node:
+        with removed_again(CACHE), registry(image(folder)) as address, Crio(folder, top, address) as node:
             node.load_image()
             yield node
     finally:

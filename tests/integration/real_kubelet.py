@@ -1,7 +1,8 @@
 """A real kubelet, standalone, over a private runtime: static pods, own cgroups, own folders.
 
 It runs without an API server, on static pods in the host's network. Everything of it lies below one folder and one
-cgroup, except what a kubelet writes wherever it runs, which is put back or removed: four sysctls, the pods' log links.
+cgroup, except what a kubelet writes wherever it runs, which is put back or removed: four sysctls, the pods' log
+links, the directory for plugins of devices.
 
 Source: Kubernetes documentation, "Create static Pods"; pkg/kubelet/cm/container_manager_linux.go (setupKernelTunables);
 CHANGELOG-1.27, 1.31 and 1.35.
@@ -24,7 +25,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.cri_node import IMAGE, SYSTEMD, Node, Runtime, remove_cgroups
+from tests.integration.cri_node import IMAGE, SYSTEMD, Node, Runtime, remove_cgroups, removed_again
 from tests.integration.cri_runtimes import need
 from tests.integration.live_node import Watch
 from tests.pace import PACE
@@ -34,6 +35,8 @@ PERIOD_S = round(2 * PACE)
 SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
 LINKS = Path("/var/log/containers")
 LOGS = Path("/var/log/pods")
+PLUGINS = Path("/var/lib/kubelet/device-plugins")
+"""Wherever its root directory is."""
 DEADLINE_S = 120.0 * PACE
 
 
@@ -206,8 +209,7 @@ def real_kubelet(node: Node, folder: Path, **settings: object) -> Iterator[RealK
     """Run a kubelet; at the end no pod, cgroup, mount, link or setting of it is left, whatever went wrong."""
     program = binary()
     with contextlib.ExitStack() as undo:
-        for path in [path for path in (LINKS, LOGS) if not path.exists()]:
-            undo.callback(shutil.rmtree, path, ignore_errors=True)
+        undo.enter_context(removed_again(LINKS, LOGS, PLUGINS))
         for top in [path for path in (LINKS, LOGS) if path.is_dir()]:
             undo.callback(_remove_new, top, frozenset(top.iterdir()))
         for path in (Path("/proc/sys") / name for name in SYSCTLS):

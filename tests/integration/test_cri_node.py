@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.integration.containerd_node import SHIM_SOCKETS
-from tests.integration.cri_node import SECRET, Node, Runtime, alone, cgroups_of, processes_of
+from tests.integration.cri_node import ONE_PID_NAMESPACE, SECRET, Node, Runtime, alone, cgroups_of, processes_of
 from tests.integration.cri_runtimes import RUNTIMES, need
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
@@ -22,7 +22,7 @@ from toolkit.sources.kubelet.bundle_files import read_bundle_files
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
-G1, BE = "0a1b2c3d-0000-4000-8000-000000000001", "0a1b2c3d-0000-4000-8000-000000000002"
+G1, BE, ST = (f"0a1b2c3d-0000-4000-8000-00000000000{number}" for number in (1, 2, 3))
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,32 @@ def test_lag_reconcile_and_drift_are_told_apart(made: Made, tmp_path: Path) -> N
     finally:
         file.write_text("1")
     assert drift == {("g1/main", "failed", "cri and cgroup")}
+
+
+def test_a_container_that_has_ended_is_promised_nothing(made: Made, tmp_path: Path) -> None:
+    """Its cgroup is gone, or left as it was, and no kubelet updates it; its next life has the plain name.
+
+    The pod's containers share a pid namespace, so each runtime has a pause container for it, which is the pod sandbox.
+    """
+    default = made.claims()["claims"]["be/main"]["state_cpus"]
+    sandbox = made.node.pod(ST, "st", "/besteffort", ONE_PID_NAMESPACE)
+    try:
+        ended = made.node.container(sandbox, "main", cpu_period=100000, cpu_shares=2, cpuset_cpus="0-1")
+        made.node.stop_container(ended)
+        lives = made.node.container(sandbox, "main", attempt=1, cpu_period=100000, cpu_shares=2, cpuset_cpus=default)
+        rows = made.claims()["claims"]
+        wrong = {subject for subject, *_ in _judged(made, tmp_path / "ended.tar.gz")}
+    finally:
+        made.node.remove_pod(sandbox[0])
+    own = {row["id"]: row for row in rows.values() if row["pod_uid"] == ST}
+    assert {key: (row["container"], row["kind"], row["gone"]) for key, row in own.items()} == {
+        sandbox[0]: ("(sandbox)", "sandbox", False),
+        ended: ("main", "container", True),
+        lives: ("main", "container", False),
+    }
+    assert own[lives]["name"] == "st/main"
+    assert own[sandbox[0]]["live_threads"] == 1
+    assert {subject for subject in wrong if subject.startswith("st/")} == set()
 
 
 def _judged(made: Made, out: Path) -> set[tuple[str, str, str]]:
