@@ -1,6 +1,6 @@
 """What the layers of a node stated of a claim through a window: runs of readings with the same CPUs, in order of time.
 
-Source: docs/facts.md K-kubelet-1.
+Source: docs/facts.md K-kubelet-1; cri-o ``server/container_update_resources.go``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from toolkit.model.evidence import Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.runtimes import SETUP_NS
 from validators.queries import file_history
+
+FOLLOWS_NS = SETUP_NS + 3_000_000_000
+"""So long after it wrote a cgroup a runtime may say so: its program has to return, and each layer is read by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,16 @@ class ClaimLayers:
     making: list[Stretch]
     """The cgroup's CPUs while it was being made, too: a thread may have held them as long."""
     masks: list[ThreadMask]
+
+    def wrote_itself(self, run: Stretch, one: Stretch) -> bool:
+        """Return whether the runtime says next, and in time, what the cgroup became after ``one``: it wrote it.
+
+        containerd holds its answer back until an update has returned. CRI-O says until then what was asked for before.
+        """
+        later = next((word for word in self.asked if word.first_ns > one.first_ns), None)
+        if later is None or one.first_ns >= run.first_ns:
+            return False
+        return later.cpus == run.cpus and later.first_ns <= run.first_ns + FOLLOWS_NS
 
 
 def claim_layers(claim: Claim, evidence: Evidence, rows: list[LayerView], masks: list[ThreadMask]) -> ClaimLayers:

@@ -216,7 +216,7 @@ def _drift(claim: Claim, evidence: Evidence, layers: ClaimLayers, measures: dict
     for number, run in enumerate(layers.cgroup):
         online = _online(evidence, run.first_ns)
         for one in layers.asked:
-            if run.cpus in (one.cpus, one.cpus & online) or not one.cpus & online:
+            if run.cpus in (one.cpus, one.cpus & online) or not one.cpus & online or layers.wrote_itself(run, one):
                 continue
             last = one is layers.asked[-1] and run.last_ns >= evidence.duration_ns
             outcome, why = _apart(run, one, last=last)

@@ -257,10 +257,11 @@ RULE = Rule(
             the tolerance is one period and 5 s. It counts from the time at which the kubelet wrote its state file (the
             file's time, between the two readings around it), however much later the file was read. A container that
             still runs on CPUs which were its own and now belong to another pod has no tolerance, since no reconcile
-            repairs that. A shared pool that grows late is not a failure. The verdict is undecided if layers differ and
-            the last reading of one of them came before a change of the claim's set was complete. After a CPU of the
-            claim went offline or came online (dated up to 0.5 s late), the cgroup's CPUs in readings within the window
-            are not compared.
+            repairs that. A shared pool that grows late is not a failure. A cgroup that became what the runtime says
+            within 5 s was written by the runtime: CRI-O says so when its program has returned. The verdict is undecided
+            if layers differ and the last reading of one of them came before a change of the claim's set was complete.
+            After a CPU of the claim went offline or came online (dated up to 0.5 s late), the cgroup's CPUs in readings
+            within the window are not compared.
         """),
         source=prose("""
             docs/principles.md, docs/failures.md F1-F7, F13-F15, F31, docs/facts.md K-kubelet-1, "Normal on a healthy

@@ -118,6 +118,21 @@ def test_a_reconcile_is_no_drift() -> None:
     assert judged(node(state, asked, [(0, "0-3"), (9.1, "0-2")])).outcome is Outcome.PASSED
 
 
+@pytest.mark.parametrize(
+    ("returned_s", "then", "outcome"),
+    [(13, "0-2", Outcome.PASSED), (15, "0-2", Outcome.FAILED), (13, "0-1", Outcome.FAILED)],
+    ids=["slow", "too slow for one", "for something else"],
+)
+def test_a_runtime_that_says_late_what_it_wrote_is_no_drift(returned_s: float, then: str, outcome: Outcome) -> None:
+    """CRI-O says what was asked for before until its runtime's program has returned, which has written at 9.1 s."""
+    state: list[Word] = [(0, "0-2"), (29, "0-2")]
+    asked: list[Word] = [(0, "0-3"), (returned_s - 0.5, "0-3"), (returned_s, then), (29, then)]
+
+    verdict = judged(node(state, asked, [(0, "0-3"), (9.1, "0-2")]))
+    assert verdict.outcome is outcome, verdict.reason
+    assert outcome is Outcome.PASSED or "cri and cgroup differ from 9.1 s on: CPUs 0-3 asked for" in verdict.reason
+
+
 @pytest.mark.parametrize(("unread_s", "outcome"), [(9, Outcome.PASSED), (1, Outcome.FAILED)])
 def test_a_cgroup_that_was_not_read_may_have_followed_long_ago(unread_s: int, outcome: Outcome) -> None:
     """The observer got no CPU for 9 s: the file was as asked at 26 s, and by then it may have been so since 17 s."""

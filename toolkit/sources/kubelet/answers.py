@@ -85,8 +85,8 @@ class Answers:
         self._entries[container] = entry
         before = self._statuses.get(container)
         status = self._statuses.of(container, message)
-        # A runtime holds its answer back until an update under way is written: the same answer was so when it was asked
-        # for, another one is so since it was given at the latest.
+        # containerd holds its answer back until an update under way is written: the same answer was so when it was
+        # asked for, another one is so since it was given at the latest. CRI-O says until then what was asked before.
         self.asked_ns[container] = at_ns if status is before else time.monotonic_ns()
         return status
 
