@@ -11,6 +11,7 @@ ours, too large or not understood are refused with a reason and nothing is done 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -189,10 +190,11 @@ def release(journal: Journal) -> None:
 
 
 def _is_locked(path: Path) -> bool:
+    """Return whether somebody holds the lock. Where that cannot be known (no descriptor is free): yes."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
+    except OSError as error:
+        return error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

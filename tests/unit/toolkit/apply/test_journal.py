@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,21 @@ def test_another_pid_namespace_is_judged_by_the_lock(root: Path, made: journal.J
     assert seen.alive(root)
     journal.release(made)
     assert not seen.alive(root)
+    (made.directory / journal.JOURNAL).unlink()
+    assert not seen.alive(root)
+
+
+def test_a_lock_that_cannot_be_looked_at_is_held(made: journal.Journal) -> None:
+    """Who has no descriptor left must not take a run at work for a dead one, and clean it up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        locked = journal._is_locked(made.directory / journal.JOURNAL)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert locked
 
 
 def test_a_run_id_in_use_is_refused(root: Path, made: journal.Journal) -> None:
