@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from toolkit.cli.common import json_option, print_json, say
-from toolkit.cli.node_options import DIRECTORY, node_options, say_missing
+from toolkit.cli.node_options import DIRECTORY, node_options, refuse_those_of_a_kubelet, say_missing
 from toolkit.cli.source_options import Chosen, observed, source_options
 from toolkit.errors import InputError
 from toolkit.report.layout import table
@@ -51,6 +51,8 @@ def command(
     """
     if kubelet + (capture is not None) + len(chosen) != 1:
         raise click.UsageError("give one of --kubelet, --capture, --podman, --docker, --systemd and --slurm")
+    if not kubelet:
+        refuse_those_of_a_kubelet(places)
     if chosen:
         _print_source(chosen[0], places, as_table=as_table, as_json=as_json)
         return

@@ -59,6 +59,27 @@ _OPTIONS = (
 )
 
 
+_OF_A_KUBELET = {
+    "kubelet_root": "--kubelet-root",
+    "logs": "--logs",
+    "cri": "--cri",
+    "metrics": "--kubelet-metrics",
+    "pods": "--kubelet-pods",
+    "token": "--kubelet-token",
+    "authority": "--kubelet-ca",
+}
+
+
+def refuse_those_of_a_kubelet(places: Places) -> None:
+    """Refuse the options that nothing but a kubelet's node is read with, where something else is: not in silence.
+
+    :raises click.UsageError: names the first of them.
+    """
+    given = [option for name, option in _OF_A_KUBELET.items() if getattr(places, name) is not None]
+    if given:
+        raise click.UsageError(f"{given[0]} is for --kubelet")
+
+
 def node_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a verb these options, as one argument ``places``."""
 

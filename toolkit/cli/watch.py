@@ -17,7 +17,7 @@ from toolkit.cli.common import SECONDS, json_option, progress, runs_option, say_
 from toolkit.cli.ending import Output, leave, remark, reported, warn_of, worse
 from toolkit.cli.live_lines import EVERY_S as LINES_S
 from toolkit.cli.live_lines import LiveLines, show_line
-from toolkit.cli.node_options import node_options
+from toolkit.cli.node_options import node_options, refuse_those_of_a_kubelet
 from toolkit.cli.source_options import Chosen, source_options
 from toolkit.cli.windows import Shown, keep_option, print_sums, print_window, window_option
 from toolkit.host.allocator import give_memory_back
@@ -225,6 +225,7 @@ def _follower(
         from toolkit.sources.kubelet.follow import KubeletSource
 
         return Follower(KubeletSource(places, every_s, kept), show_line)
+    refuse_those_of_a_kubelet(places)
     if not chosen:
         return None
     return Follower(FollowedTool(chosen[0].source, chosen[0].where, places, show_line, every_s), show_line)
