@@ -21,7 +21,7 @@ from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import Hierarchy
-from toolkit.host.kept_files import KeptFiles
+from toolkit.host.kept_files import NONE_KEPT, KeptFiles
 from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import EMPTY, CpuSet
@@ -46,8 +46,8 @@ class State:
         self.sampled = CpuSet()
         self.watched = CpuSet()
         self.blindness = Blindness()
-        self.kept = KeptFiles()
-        """Reads control files; who follows a node may use the same."""
+        self.kept: KeptFiles = NONE_KEPT
+        """Reads control files: while it observes, an observer's own, or that of who follows the node."""
         self.environment: Environment | None = None
         """The machine as who observes it knows it; a window keeps what it is when it opens. ``None``: the least."""
 

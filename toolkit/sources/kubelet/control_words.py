@@ -37,9 +37,11 @@ class ControlWords:
         tops = dict(live_files.hierarchies(root))
         self._members = [str(tops[name]) for name in ("cpuset", UNIFIED, "") if name in tops]
         # A controller is in one hierarchy: what is not there is nowhere.
-        self._memory = [(str(tops[name]), _MEMORY[name in V1]) for name in ("memory", UNIFIED, "") if name in tops][:1]
+        memory = ((str(tops[name]), _MEMORY[name in V1]) for name in ("memory", UNIFIED, "") if name in tops)
+        self._memory = next(memory, None)
         self._huge = [str(tops[name]) for name in ("hugetlb", UNIFIED, "") if name in tops]
-        self._quotas = [(str(tops[name]), _QUOTA_FILES[name in V1]) for name in _QUOTAS if name in tops][:1]
+        quotas = ((str(tops[name]), _QUOTA_FILES[name in V1]) for name in _QUOTAS if name in tops)
+        self._quotas = next(quotas, None)
 
     def has_tasks(self, cgroup: str) -> bool:
         """Whether any process is in a cgroup or below it. ``False``, too: it cannot be read, as one that is gone."""
@@ -55,8 +57,7 @@ class ControlWords:
 
     def _memory_as_asked(self, cgroup: str, wanted: int | None) -> bool:
         """The kernel rounds a limit down to whole pages."""
-        read = (self._limit(f"{top}{cgroup}", names) for top, names in self._memory)
-        found = next((said for said in read if said is not None), None)
+        found = self._limit(cgroup)
         return found is None or found in whole_pages(wanted if wanted and wanted > 0 else NO_LIMIT)
 
     def quota_as_asked(self, cgroup: str, asked: Asked) -> bool:
@@ -67,8 +68,7 @@ class ControlWords:
         wanted = asked.quota_us
         if wanted is None:
             return True
-        read = (self._quota(f"{top}{cgroup}", files) for top, files in self._quotas)
-        found = next((said for said in read if said is not None), None)
+        found = self._quota(cgroup)
         if found is None:
             return True
         quota_us, period_us = found
@@ -77,18 +77,20 @@ class ControlWords:
         asked_period_us = asked.period_us or PERIOD_US
         return quota_us in (wanted, systemd_quota(wanted, asked_period_us)) and period_us == asked_period_us
 
-    def _limit(self, folder: str, names: tuple[str, ...]) -> int | None:
+    def _limit(self, cgroup: str) -> int | None:
         """Return the limit of memory in bytes, :data:`NO_LIMIT` where there is none; ``None``: no file."""
+        top, names = self._memory or ("", ())
         for name in names:
-            words = (self._read(folder, name)[0] or b"").strip()
+            words = (self._read(f"{top}{cgroup}", name)[0] or b"").strip()
             if words:
                 return _limit(words)
         return None
 
-    def _quota(self, folder: str, files: tuple[tuple[str, ...], ...]) -> tuple[int, int] | None:
+    def _quota(self, cgroup: str) -> tuple[int, int] | None:
         """Return quota and period in microseconds; ``None``: no such file."""
+        top, files = self._quotas or ("", ())
         for names in files:
-            words = b" ".join(data or b"" for data in self._read(folder, *names)).split()
+            words = b" ".join(data or b"" for data in self._read(f"{top}{cgroup}", *names)).split()
             if len(words) == 2:
                 return _bandwidth(words[0], words[1])
         return None

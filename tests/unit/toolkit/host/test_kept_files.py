@@ -80,7 +80,7 @@ def test_a_round_opens_nothing_that_a_round_before_opened(opened: Opened, tmp_pa
         absent = [path for path in opened.paths if not Path(path).exists()]
         assert opened.opens() == len(absent), "only what is not there is looked for again"
         assert Memory(kept).cpusets(tmp_path)["cgroup/kubepods/pod1/a/cpuset.cpus"] == TEXTS[0]
-        assert ControlWords(tmp_path, kept)._quota(str(opened.folder), (NAMES[1:],)) == (-1, 100_000)
+        assert ControlWords(tmp_path, kept)._quota("/kubepods/pod1/a") == (-1, 100_000)
         assert [path for path in opened.paths if path.startswith(str(opened.folder))] == []
 
 
