@@ -1,11 +1,14 @@
 """A real kubelet in guests: cgroup v2 and two NUMA nodes, where the tests of the host's own kubelet have to hold, too.
 
-Guests have neither a containerd nor a compiler nor grpcio: they get the host's.
+Guests have neither a runtime nor a compiler nor grpcio: they get the host's, or the programs that ``PINPROOF_KUBELET``,
+``PINPROOF_CONTAINERD`` and ``PINPROOF_CRIO`` name.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import re
+import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests import programs
+from tests.integration import containerd_node, crio_node, real_kubelet
 from tests.integration.sleeper_image import PREBUILT, compiled
 from tests.lab.harness.guest import Guest
 from tests.lab.harness.guest_files import PROJECT
@@ -21,8 +25,10 @@ from tests.lab.harness.image import PYTHON_PACKAGES
 from tests.lab.harness.plugin import guests
 from tests.lab.harness.snapshot import GuestKind
 
-KUBELET = programs.PROJECT / ".cache/kubelet/kubelet"
-CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
+RUNTIMES = {"containerd": containerd_node, "crio": crio_node}
+"""By the name that the tests of a kubelet's node have for each."""
+GIVEN = f"{PROJECT}/.cache/given"
+"""Where a guest has the programs, all in one directory."""
 GRPC = ("grpc", "google.protobuf")
 PACE = {"PINPROOF_TEST_PACE": "4"}
 """Starting a container takes an emulated machine seconds; windows are 16 s."""
@@ -33,17 +39,13 @@ MINUTES = 25
 
 @pytest.fixture(scope="module")
 def kubelet_node(guest: Guest, tmp_path_factory: pytest.TempPathFactory) -> Guest:
-    """The guest with all that a node needs."""
-    if not KUBELET.exists():
-        pytest.skip("no kubelet: `make kubelet` builds one from Debian's sources")
-    found = {name: programs.needed(name, "containerd") for name in CONTAINERD}
+    """The guest with all that a node needs but for the runtime."""
+    kubelet = real_kubelet.binary()
     if guest.sh("python3 -c 'import sys; print(sys.version_info[:2])'") != str(sys.version_info[:2]):
         pytest.skip("this interpreter is not of the guest's version: its grpcio does not fit there")
     folders = [_package(name) for name in GRPC]
     guest.put_project("tests")
-    # One by one: a guest has little memory, and holds what it is given twice for a moment.
-    for name, path in [("kubelet/kubelet", str(KUBELET)), *((f"containerd/usr/bin/{k}", v) for k, v in found.items())]:
-        guest.put({f".cache/{name}": Path(path).read_bytes()}, PROJECT)
+    guest.put({"kubelet": kubelet.read_bytes()}, GIVEN)
     program = compiled(tmp_path_factory.mktemp("sleeper")).read_bytes()
     guest.put({str(PREBUILT.relative_to(programs.PROJECT)): program}, PROJECT)
     for top, folder in folders:
@@ -68,17 +70,39 @@ def _files(top: Path, folder: Path) -> Iterable[tuple[str, bytes]]:
             yield str(path.relative_to(top)), path.read_bytes()
 
 
+@pytest.mark.parametrize("runtime", RUNTIMES)
 @guests(GuestKind(), GuestKind(flavour="systemd"))
-def test_a_real_kubelet_on_v2_with_two_nodes(kubelet_node: Guest, tmp_path: Path) -> None:
+def test_a_real_kubelet_on_v2_with_two_nodes(kubelet_node: Guest, runtime: str, tmp_path: Path) -> None:
     """Claims are what it promises, no healthy window alarms, a drift is named: nothing is skipped."""
+    given = _put_runtime(kubelet_node, runtime)
     test = "tests/integration/test_real_kubelet.py"
     driver = SYSTEMD if kubelet_node.read("/proc/1/comm").strip() == "systemd" else {}
-    words = (test, "-k", "containerd", f"--basetemp={LEFT}")
-    ran = run_tests(kubelet_node, *words, timeout_s=60 * MINUTES, env={**PACE, **driver})
+    words = (test, "-k", f"[{runtime}]", f"--basetemp={LEFT}")
+    ran = run_tests(kubelet_node, *words, timeout_s=60 * MINUTES, env={**PACE, **driver, **given})
     if any(case.outcome != "passed" for case in ran):
         _keep(kubelet_node, tmp_path)
     assert len(ran) == 2
     assert_all_passed(ran)
+
+
+def _put_runtime(guest: Guest, runtime: str) -> dict[str, str]:
+    """Put a runtime into the guest, with the libraries that it has not; returns the environment that names all."""
+    node = RUNTIMES[runtime]
+    for name in node.OWN:
+        path = node.program(name)
+        if path is None:
+            pytest.skip(f"{name} is not installed ({node.GIVEN}=DIR names a directory with {', '.join(node.OWN)})")
+        # One by one: a guest has little memory, and holds what it is given twice for a moment.
+        guest.put({name: path.read_bytes()}, GIVEN)
+        missing = [one for one in _libraries(path) if guest.run(["test", "-e", str(one)]).code]
+        guest.put({str(one).lstrip("/"): one.read_bytes() for one in missing})
+    return {"PINPROOF_KUBELET": f"{GIVEN}/kubelet", node.GIVEN: GIVEN}
+
+
+def _libraries(program: Path) -> list[Path]:
+    """Return the shared libraries that a program is loaded with; none for one that is linked statically."""
+    said = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    return [Path(path) for path in re.findall(r" => (/\S+)", said)]
 
 
 def _keep(guest: Guest, folder: Path) -> None:
