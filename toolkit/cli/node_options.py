@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,57 +18,77 @@ from toolkit.sources.kubelet.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
 DIRECTORY = click.Path(path_type=Path)
 
 
-def _place(name: str, what: str, usual: str, *names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    return click.option(name, *names, type=DIRECTORY, help=f"{what}. Default: {usual}, below --root.")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Option:
+    """One option.
+
+    :param field: of :class:`Places`, and the argument's name. :param names: the first is the one that messages use.
+    :param of_kubelet: nothing but a kubelet's node is read with it.
+    """
+
+    field: str
+    names: tuple[str, ...]
+    help: str
+    metavar: str | None = None
+    of_kubelet: bool = False
+
+    def added_to(self, command: Callable[..., None]) -> Callable[..., None]:
+        """Give a verb this option; without a metavar its value is a path."""
+        kind = DIRECTORY if self.metavar is None else None
+        add = click.option(*self.names, self.field, type=kind, metavar=self.metavar, help=self.help)
+        return add(command)
 
 
+def _place(field: str, name: str, what: str, usual: str, *, of_kubelet: bool = False) -> _Option:
+    return _Option(field=field, names=(name,), help=f"{what}. Default: {usual}, below --root.", of_kubelet=of_kubelet)
+
+
+_ROOT = click.option("--root", type=DIRECTORY, default=Path("/"), show_default=True, help="The node's root directory.")
 _OPTIONS = (
-    click.option("--root", type=DIRECTORY, default=Path("/"), show_default=True, help="The node's root directory."),
-    _place("--kubelet-root", "The kubelet's root directory", "the running kubelet's --root-dir, else /var/lib/kubelet"),
-    _place("--cgroup-root", "Where cgroups are mounted", CGROUP_ROOT),
-    _place("--proc", "The node's /proc", PROC),
-    _place("--sys", "The node's /sys", SYS, "sysfs"),
-    _place("--logs", "The containers' logs", LOGS),
-    click.option(
-        "--kubelet-metrics",
-        "metrics",
+    _place(
+        *("kubelet_root", "--kubelet-root", "The kubelet's root directory"),
+        "the running kubelet's --root-dir, else /var/lib/kubelet",
+        of_kubelet=True,
+    ),
+    _place("cgroup_root", "--cgroup-root", "Where cgroups are mounted", CGROUP_ROOT),
+    _place("proc", "--proc", "The node's /proc", PROC),
+    _place("sys", "--sys", "The node's /sys", SYS),
+    _place("logs", "--logs", "The containers' logs", LOGS, of_kubelet=True),
+    _Option(
+        field="metrics",
+        names=("--kubelet-metrics",),
         metavar="URL|FILE",
         help="Compare the kubelet's own metrics with its state file, e.g. https://127.0.0.1:10250/metrics.",
+        of_kubelet=True,
     ),
-    click.option(
-        "--kubelet-pods",
-        "pods",
+    _Option(
+        field="pods",
+        names=("--kubelet-pods",),
         metavar="URL|FILE",
         help="The kubelet's list of pods, e.g. https://127.0.0.1:10250/pods; not with watch. Default: its read-only "
         "port, if any.",
+        of_kubelet=True,
     ),
-    click.option(
-        "--kubelet-token",
-        "--kubelet-metrics-token",
-        "token",
-        type=DIRECTORY,
+    _Option(
+        field="token",
+        names=("--kubelet-token", "--kubelet-metrics-token"),
         help="File with a bearer token for these addresses.",
+        of_kubelet=True,
     ),
-    click.option(
-        "--kubelet-ca",
-        "--kubelet-metrics-ca",
-        "authority",
-        type=DIRECTORY,
+    _Option(
+        field="authority",
+        names=("--kubelet-ca", "--kubelet-metrics-ca"),
         help="CA certificates (PEM) to verify their server with. Default: the system's; none on loopback.",
+        of_kubelet=True,
     ),
-    click.option("--cri", metavar="ENDPOINT", help="The runtime's socket. Default: as the kubelet is configured."),
+    _Option(
+        field="cri",
+        names=("--cri",),
+        metavar="ENDPOINT",
+        help="The runtime's socket. Default: as the kubelet is configured.",
+        of_kubelet=True,
+    ),
 )
-
-
-_OF_A_KUBELET = {
-    "kubelet_root": "--kubelet-root",
-    "logs": "--logs",
-    "cri": "--cri",
-    "metrics": "--kubelet-metrics",
-    "pods": "--kubelet-pods",
-    "token": "--kubelet-token",
-    "authority": "--kubelet-ca",
-}
 
 
 def refuse_those_of_a_kubelet(places: Places) -> None:
@@ -75,50 +96,23 @@ def refuse_those_of_a_kubelet(places: Places) -> None:
 
     :raises click.UsageError: names the first of them.
     """
-    given = [option for name, option in _OF_A_KUBELET.items() if getattr(places, name) is not None]
-    if given:
-        raise click.UsageError(f"{given[0]} is for --kubelet")
+    for option in _OPTIONS:
+        if option.of_kubelet and getattr(places, option.field) is not None:
+            raise click.UsageError(f"{option.names[0]} is for --kubelet")
 
 
 def node_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a verb these options, as one argument ``places``."""
 
     @functools.wraps(command)
-    def with_places(
-        *,
-        root: Path,
-        kubelet_root: Path | None,
-        cgroup_root: Path | None,
-        proc: Path | None,
-        sysfs: Path | None,
-        logs: Path | None,
-        cri: str | None,
-        metrics: str | None,
-        pods: str | None,
-        token: Path | None,
-        authority: Path | None,
-        **others: Any,
-    ) -> None:
-        command(
-            places=Places(
-                root=root.absolute(),
-                kubelet_root=kubelet_root,
-                cgroup_root=cgroup_root,
-                proc=proc,
-                sys=sysfs,
-                logs=logs,
-                cri=cri,
-                metrics=metrics,
-                pods=pods,
-                token=token,
-                authority=authority,
-            ),
-            **others,
-        )
+    def with_places(root: Path, **words: Any) -> None:
+        given = {option.field: words.pop(option.field) for option in _OPTIONS}
+        command(places=Places(root=root.absolute(), **given), **words)
 
+    added: Callable[..., None] = with_places
     for option in reversed(_OPTIONS):
-        with_places = option(with_places)
-    return with_places
+        added = option.added_to(added)
+    return _ROOT(added)
 
 
 def say_missing(missing: Iterable[MissingPart]) -> None:

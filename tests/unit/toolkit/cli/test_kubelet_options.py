@@ -8,7 +8,13 @@ from tests.unit.toolkit.cli.command_line import pinproof
 
 
 @pytest.mark.parametrize("source", ["--podman", "--slurm", "--capture=node.tar.gz"])
-@pytest.mark.parametrize("option", ["--kubelet-root", "--logs", "--cri", "--kubelet-metrics", "--kubelet-pods"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--kubelet-root", "--logs", "--cri", "--kubelet-metrics", "--kubelet-pods"),
+        *("--kubelet-token", "--kubelet-ca"),
+    ],
+)
 def test_claims_of_others(source: str, option: str) -> None:
     """One line, exit code 2, before anything is read."""
     ended = pinproof("claims", source, option, "x")
