@@ -27,7 +27,14 @@ def problems(evidence: Evidence) -> Iterator[str]:
 
 
 def _per_cpu(evidence: Evidence) -> Iterator[str]:
-    """Each interval is in one row: of the claim nearest above its task, or of the task that has none."""
+    """Each interval is in one row: of the claim nearest above its task, or of the task that has none.
+
+    A row that is too long by itself is named; the sum that it spoils is not another problem.
+    """
+    most_ns = longest_ns(evidence)
+    alone = sorted((row.claim, row.cpu, row.run_ns) for row in evidence.cpu_use if row.run_ns > most_ns)
+    for claim, cpu, ns in alone:
+        yield f"{claim} ran {ns} ns on CPU {cpu} in a window of {evidence.duration_ns} ns"
     spent: Counter[int] = Counter()
     for row in evidence.cpu_use:
         spent[row.cpu] += row.run_ns
@@ -36,9 +43,11 @@ def _per_cpu(evidence: Evidence) -> Iterator[str]:
     handled: Counter[int] = Counter()
     for irq in evidence.irq_use or ():
         handled[irq.cpu] += irq.ns
+    for _, cpu, _ in alone:
+        del spent[cpu]
     for what, times in (("tasks ran", spent), ("interrupts took", handled)):
         for cpu, ns in sorted(times.items()):
-            if ns > longest_ns(evidence):
+            if ns > most_ns:
                 yield f"{what} {ns} ns on CPU {cpu} in a window of {evidence.duration_ns} ns"
 
 

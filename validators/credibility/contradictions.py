@@ -57,8 +57,6 @@ def _ledger(evidence: Evidence) -> Iterator[str]:
         problem = _row(row, evidence)
         if problem:
             yield f"{row.claim} on CPU {row.cpu}: {problem}"
-        elif row.run_ns > longest_ns(evidence):
-            yield f"{row.claim} ran {row.run_ns} ns on CPU {row.cpu} in a window of {evidence.duration_ns} ns"
     for one in sorted(evidence.offenders, key=lambda one: (one.claim, one.cpu, one.tid, one.first_at_ns)):
         problem = _stay(one)
         if problem:
