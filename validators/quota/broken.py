@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from toolkit.model.cpu_units import systemd_quota
 from toolkit.model.evidence import BandwidthUse, CgroupFiles
 from toolkit.model.verdict import Outcome
 from validators.queries import file_history, view
 from validators.quota import bandwidth
 from validators.quota.bandwidth import Conditions, Limit
 from validators.quota.case import Case, Finding, conditions_of, failed, undecided
+from validators.wording import plural
 
 BIN_ERROR_RATIO = 0.02
 """Interrupt time that the ledger counts and the task clock does not."""
+BURSTS_UNDERWAY = 2
+"""``cpu.stat`` is printed without a lock: at each end of the window a burst may be in one of its two counters only."""
 
 
 def broken(case: Case) -> Finding | None:
-    """Return the first proof: the file, the period, too much, an ancestor, a burst, too little."""
+    """Return the first proof: the file, the period, too much, an ancestor, a burst by either count, too little."""
     checks = (
         other_limit,
         other_limit_for_a_time,
@@ -22,6 +26,7 @@ def broken(case: Case) -> Finding | None:
         too_much,
         ancestor_too_much,
         burst,
+        burst_by_count,
         too_little,
         ancestor_too_little,
     )
@@ -122,6 +127,30 @@ def burst(case: Case) -> Finding | None:
         f"{case.limit.rate_cpus:.3f} CPUs, at most {allowed_ns / 1e6:.1f} ms can be{case.beside}"
     )
     return _unless_in_kernel(text, excess_ns - allowed_ns, case)
+
+
+def burst_by_count(case: Case) -> Finding | None:
+    """By the kernel's count, single periods drew more than the quota, and more than the promised burst is good for.
+
+    Each may draw as much beyond the quota as the burst; without one there is none. The count grows where a burst is in
+    force, or where a quota is lowered of which more was drawn already: also between two readings of the files.
+    """
+    own, claim = case.own, case.claim
+    count, drawn_ns = own.nr_bursts or 0, own.burst_ns or 0
+    promised_us, spare_us = claim.quota_us or 0, claim.burst_us
+    if view.by_systemd(case.evidence, own.cgroup):
+        # systemd's rounded quota and the promised one may both have been in force, one after the other.
+        spare_us += max(0, systemd_quota(promised_us, claim.period_us) - promised_us)
+    allowed_ns = (count + BURSTS_UNDERWAY) * spare_us * bandwidth.NS_PER_US
+    if drawn_ns <= allowed_ns and (spare_us or not count):
+        return None
+    promise = f"a burst of {claim.burst_us / 1000:g} ms" if claim.burst_us else "no burst"
+    text = (
+        f"{plural(count, 'period', 'periods')} drew more than {case.limit_text} by the kernel's count (nr_bursts), "
+        f"{drawn_ns / 1e6:.3f} ms in all; promised was {promise}"
+    )
+    made = any(one.claim == claim.name and one.what in file_history.STARTS for one in case.evidence.transitions)
+    return undecided(f"{text}; its cgroup was being set up") if made else failed(text)
 
 
 def _unless_in_kernel(text: str, excess_ns: float, case: Case) -> Finding:

@@ -145,6 +145,8 @@ class Case:
             "steal_ns": view.steal_ns(self.evidence),
             "standstill_ns": self.conditions.overrun_ns,
         }
+        if self.own.nr_bursts is not None:
+            measures |= {"nr_bursts": self.own.nr_bursts, "burst_ns": self.own.burst_ns or 0}
         if self.unbound:
             measures["unbound"] = ", ".join(self.unbound)
         if self.limit.quota_us != self.claim.quota_us:

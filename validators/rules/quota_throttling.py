@@ -182,18 +182,20 @@ RULE = Rule(
 
             Failed: the file holds another quota or period, even for a part of the window (it is read as described in
             `explain applied`); more periods passed than the promised period allows; more was used than the quota can
-            have allowed (over the window, in any stretch of bins, or at an ancestor); the claim was throttled before
-            the promised quota was used up (each throttled period proves a whole quota of usage, however busy the host
-            is); an ancestor with less bandwidth throttled it, also one that had that quota for a part of the window and
-            none otherwise.
+            have allowed (over the window, in any stretch of bins, or at an ancestor); by the kernel's own count
+            (nr_bursts, since Linux 5.14) single periods drew more than the quota and the promised burst together; the
+            claim was throttled before the promised quota was used up (each throttled period proves a whole quota of
+            usage, however busy the host is); an ancestor with less bandwidth throttled it, also one that had that quota
+            for a part of the window and none otherwise.
 
             Undecided: the load asks for more than the quota, but got less without being throttled (the host was busy,
             and run delay and steal are reported; or an ancestor with enough bandwidth, which others may have used up,
-            was throttled in most periods); the window is so short that half or twice the quota would look the same;
-            a level or a file was not read; an ancestor that throttled it had less bandwidth for a part of the window
+            was throttled in most periods); the window is so short that half or twice the quota would look the same; a
+            level or a file was not read; an ancestor that throttled it had less bandwidth for a part of the window
             only, and a quota with enough bandwidth for the rest; periods were throttled beside tasks outside CFS
             bandwidth (real-time, deadline, sched_ext), whose time is usage but is not drawn from the quota, so that the
-            count of periods proves nothing about it; another quota was promised within the window.
+            count of periods proves nothing about it; another quota was promised within the window; periods that drew
+            more were counted while its cgroup was being set up.
 
             A load that asks for less than the quota passes if it was not held back. Skipped: the own cgroup of a
             followed pod that came or went in the window, and whose counters were not read twice.
@@ -213,12 +215,15 @@ RULE = Rule(
             along. Since kernel 6.18 tasks are throttled on return to user mode: an unknown load may run n*P longer in
             the kernel, or as long as its cgroup's counter says that it was there, which is undecided, not failed.
 
+            By count: nr_bursts periods of B each, and two more (cpu.stat is printed without a lock); without a burst
+            none. A period draws more than Q only from what a burst let it save, or where the quota is lowered in it.
+
             Bins: 2Q + B + n*s + 2*n*t + one sampler period per CPU + 2 % + steal. Periods: 5 % + 2 + stopped/P. Where
             systemd wrote the file, it may hold the promised quota rounded up to 1 % of a CPU.
         """),
         source=prose("""
-            Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c; docs/facts.md K18-K24, docs/failures.md F58,
-            F60, F61
+            Documentation/scheduler/sched-bwc.rst; kernel/sched/fair.c (of nr_bursts __refill_cfs_bandwidth_runtime);
+            docs/facts.md K18-K24, docs/failures.md F58, F60, F61
         """),
         negative_control="Rewrite the cgroup's quota: twice, half, none, or the same rate with another period.",
         witnesses=(Witness.BANDWIDTH, Witness.SWITCHES, Witness.SLOTS, Witness.FILES),
