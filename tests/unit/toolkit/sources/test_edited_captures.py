@@ -158,6 +158,17 @@ def test_a_misleading_rejection_is_named(policy: str, message: str, *, reported:
     assert (("layers-agree", "gbigmem-node1") in failed(files)) is reported
 
 
+@pytest.mark.parametrize(("reason", "reported"), [("UnexpectedAdmissionError", True), ("TopologyAffinityError", False)])
+def test_a_rejection_with_the_documented_reason_is_none(reason: str, *, reported: bool) -> None:
+    """KPL-25 on a real node: who reads the pod's status is told the truth, whatever the message blames."""
+    files = capture("B1-4")
+    with part(files, "pods.json") as pods:
+        (refused,) = [pod for pod in pods["items"] if pod["metadata"]["name"] == "gbigmem-node1"]
+        assert refused["status"]["reason"] == "UnexpectedAdmissionError"
+        refused["status"]["reason"] = reason
+    assert (("layers-agree", "gbigmem-node1") in failed(files)) is reported
+
+
 def test_without_its_evidence_nothing_passes() -> None:
     """The state file of a static policy, and every layer that promises."""
     files = capture("D-3")

@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.toolkit.allocation import static_policy
 from tests.unit.toolkit.allocation.node_builder import (
+    AFFINITY,
     GIB,
     POD_SCOPE,
     SHARED,
@@ -105,6 +106,30 @@ def test_policies_hold_for_budgets(policy: str, scope: str) -> None:
 
     assert [one.admitted for one in made.pods[:2]] == [True, True]
     assert made.pods[2].reason == ("" if policy == "best-effort" else "TopologyAffinityError")
+
+
+@pytest.mark.parametrize(
+    ("scope", "whole", "message"),
+    [
+        ("pod", False, AFFINITY),
+        ("container", False, AFFINITY),
+        ("pod", True, "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager"),
+        (
+            *("container", True),
+            "Pod Scope pod with pod-level resources failed admission with a container-level topology manager",
+        ),
+    ],
+)
+@pytest.mark.parametrize("policy", ["restricted", "single-numa-node"])
+@pytest.mark.parametrize("wanted", [both("10"), both("2", "20Gi")], ids=["CPUs", "memory"])
+def test_what_cannot_be_aligned_is_refused_in_the_kubelets_words(
+    wanted: dict[str, Any], policy: str, scope: str, whole: bool, message: str
+) -> None:
+    """KPL-25: CPUs of two nodes beside memory of one, or the other way round; with and without a budget."""
+    settings = config(**POD_SCOPE | STATIC_MEMORY | {"topologyManagerPolicy": policy, "topologyManagerScope": scope})
+    (made,) = plan([pod("wide", wanted, **({"resources": wanted} if whole else {}))], settings, machine()).pods
+
+    assert (made.admitted, made.reason, made.message) == (False, "TopologyAffinityError", message)
 
 
 def test_an_init_container_may_use_what_a_later_sidecar_will_own() -> None:
