@@ -31,8 +31,6 @@ from toolkit.sources.live_source import LiveSource, SourceReading
 LISTED_S = 0.5
 """A runtime lists a container when it has made it, 0.3 s after its own processes entered the cgroup: a reading at once
 does not know what began in the last moments of a window."""
-BY = "kubelet"
-"""Who changes claims, in transitions: the promise moves with the change."""
 
 
 class Follower:
@@ -241,7 +239,7 @@ class Follower:
                     self._end(opened, claim.name)
                     return
         elif claim.cpus != before.cpus:
-            with opened.observer.changing(claim.name, claim.cpus, BY):
+            with opened.observer.changing(claim.name, claim.cpus, self._source.name):
                 pass  # whoever changed it has written it
             if more := more_of(before, claim):
                 self._history.granted(claim.name, more, self._had_not(claim.name, more, since_ns), time.monotonic_ns())

@@ -1,4 +1,5 @@
-"""The sources beside the kubelet, by the word of their option. To add one: its module, and a row here."""
+"""The sources beside the kubelet, by the word of their option. To add one: its module, a row here,
+and its name among the causes that move a promise (``validators/queries/view.py``)."""
 
 from __future__ import annotations
 

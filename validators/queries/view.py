@@ -18,8 +18,9 @@ from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Offender
 from validators.queries.memo import memoised
 
-PLANNED_CAUSES = frozenset({"toolkit", "kubelet"})
-"""Causes of a mask change that moves the promise with it. Any other writer's change is drift, judged as such."""
+PLANNED_CAUSES = frozenset({"toolkit", "kubelet", "podman", "docker", "systemd", "slurm"})
+"""Causes of a mask change that moves the promise with it: ours, and what a followed source says, by its name (in runs
+from before each had its own: ``kubelet`` for all). Any other writer's change is drift, judged as such."""
 NANOSECONDS = 1_000_000_000
 DEFAULT_HZ = 100
 """The slowest tick that Linux can be built with, assumed where the kernel does not report it."""

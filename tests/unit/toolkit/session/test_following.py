@@ -9,8 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from probes.edge import Edge
 from probes.options import MAX_LEVEL
 from probes.readings import Moment
+from probes.window import Window
 from tests.unit.probes.readings import FRAME
 from tests.unit.toolkit.session.followed import FOR_EVER, ROOM, Node
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
@@ -18,7 +20,10 @@ from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import MissingPart
 from toolkit.session.observe import Observation
+from toolkit.sources.kubelet.follow import KubeletSource
 from toolkit.sources.live_source import SourceReading
+from toolkit.sources.registry import BY_NAME
+from validators.queries import view
 
 
 @pytest.fixture
@@ -35,6 +40,19 @@ def test_a_subject_comes_changes_and_goes(node: Node) -> None:
     node.say(node.claim("b"))
     assert (node.watched, node.lines[-1]) == ({"b"}, "a ended")
     assert node.spots() == []
+
+
+@pytest.mark.parametrize("source", [KubeletSource.name, *BY_NAME])
+def test_a_change_is_its_sources(node: Node, source: str) -> None:
+    """A transition names whoever gave other CPUs, and moves the promise with it."""
+    node.source.name = source
+    node.say(node.claim("a"))
+    first = Edge(moment=Moment(at_ns=0), found={})
+    node.observer.window = window = Window(state=node.observer, number=0, first=first, started_at="")
+    node.say(node.claim("a", "0-1"))
+
+    assert [(change.what, change.cause) for change in window.transitions] == [("mask-change", source)]
+    assert view.mask_changes("a", window.transitions) == tuple(window.transitions)
 
 
 def test_cpus_that_came_were_granted_since_the_reading_before(node: Node) -> None:
