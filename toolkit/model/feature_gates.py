@@ -117,6 +117,11 @@ class FeatureGates:
         """The gates given that a kubelet does not take, whatever the others are: unknown, or locked otherwise."""
         return tuple(name for name, value in sorted(self.given.items()) if _refusal(name, value))
 
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The gates given that no part of Kubernetes knows: mistyped, or a distribution's own."""
+        return tuple(name for name in sorted(self.given) if not _is_known(name))
+
     def problem(self) -> str | None:
         """Return the message with which a kubelet refuses these gates, ``None`` if it takes them."""
         errors = [text for name, value in sorted(self.given.items()) if (text := _refusal(name, value))]
@@ -130,9 +135,13 @@ class FeatureGates:
         return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
 
 
+def _is_known(name: str) -> bool:
+    return name in KNOWN or name in GATES
+
+
 def _refusal(name: str, value: bool) -> str:
     """Return what a kubelet says to one gate by itself; nothing if it takes it."""
-    if name not in KNOWN and name not in GATES:
+    if not _is_known(name):
         return f"unrecognized feature gate: {name}"
     if name in (LOCKED_OFF if value else LOCKED_ON):
         return f"cannot set feature gate {name} to {_go(value)}, feature is locked to {_go(not value)}"

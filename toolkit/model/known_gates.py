@@ -3,7 +3,7 @@
 A kubelet knows the gates of the libraries that it is built with. Which of the few of other components it takes is not
 distinguished here: accepting one too many is a lesser fault than refusing one that a real kubelet accepts. Names
 only; what the resource managers depend on is in :mod:`toolkit.model.feature_gates`. Distributions add gates of their
-own (OpenShift's kubelet even takes any name), which an upstream kubelet refuses.
+own (OpenShift's kubelet takes any name and logs it), which an upstream kubelet refuses.
 Source: Kubernetes v1.36.2, ``test/compatibility_lifecycle/reference/versioned_feature_list.yaml``, and the names that
 its constants have in ``pkg/features``, ``apiserver/pkg/features``, ``client-go/features``, ``component-base``.
 """

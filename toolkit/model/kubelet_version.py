@@ -31,6 +31,8 @@ def statement(version: str) -> str:
 
 _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:\.\d{1,5})?(?:[-+.][0-9A-Za-z.+-]{1,60})?", re.ASCII)
 
+_UPSTREAM = re.compile(r"v?\d+\.\d+(\.\d+)?(-(alpha|beta|rc)\.\d+)?", re.ASCII)
+
 
 def series_of(version: str, where: str) -> tuple[int, int]:
     """Return major and minor of ``v1.36.2``, ``1.35`` or ``v1.34.1+k3s1``.
@@ -49,6 +51,11 @@ def is_modelled(version: str, where: str) -> bool:
     :raises InputError: it is no version.
     """
     return not version or series_of(version, where) == SERIES
+
+
+def is_upstream(version: str) -> bool:
+    """Return whether it is a release of Kubernetes itself; distributions have a word of their own behind the number."""
+    return _UPSTREAM.fullmatch(version) is not None
 
 
 def warning(version: str, left_out: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model.feature_gates import FeatureGates
-from toolkit.model.kubelet_version import is_modelled, warning
+from toolkit.model.kubelet_version import is_modelled, is_upstream, warning
 from toolkit.model.names import printable
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.scenario import Scenario
@@ -118,13 +118,29 @@ def _seen(pod: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _for_the_model(fields: Mapping[str, Any], version: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Leave out what only a kubelet of another version knows, with a warning.
+    """Leave out the gates that only another kubelet knows, with a warning that names them.
 
-    A kubelet of the model's own version does not start with such a gate: there it stays, and the plan reports it.
+    One of another version, or of a distribution: OpenShift's passes over a gate that is none of Kubernetes and says so
+    in its log, and its configurations have such gates. A release of Kubernetes does not start with one: where the
+    version says that it is one, the gate stays, and the plan reports it, as a gate that is locked otherwise.
+    Source: k8s.io/component-base, ``featuregate/feature_gate.go`` (``unsafeSetFromMap``), of v1.36 and, with the patch
+    "UPSTREAM: <carry>: warn only about unknown feature gates", of openshift/kubernetes.
     """
-    if is_modelled(version, "--kubelet-version"):
-        return dict(fields), ()
     gates = dict(fields.get("featureGates") or {})
-    refused = FeatureGates(gates).refused
-    kept = {name: value for name, value in gates.items() if name not in refused}
-    return {**fields, "featureGates": kept}, (warning(version, refused),)
+    given = FeatureGates(gates)
+    if not is_modelled(version, "--kubelet-version"):
+        left_out, warned = given.refused, warning(version, given.refused)
+    elif given.unknown and not is_upstream(version):
+        left_out, warned = given.unknown, _foreign(given.unknown)
+    else:
+        return dict(fields), ()
+    kept = {name: value for name, value in gates.items() if name not in left_out}
+    return {**fields, "featureGates": kept}, (warned,)
+
+
+def _foreign(gates: Sequence[str]) -> str:
+    names = ", ".join(map(printable, gates))
+    return (
+        f"feature gates that are none of Kubernetes v1.36 are left out: {names}; Kubernetes' own kubelet does not "
+        "start with them, what a distribution's changes by them is not known"
+    )

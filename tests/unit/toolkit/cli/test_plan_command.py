@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+import validators
 from tests.unit.toolkit.cli.command_line import Ended, pinproof
 from toolkit.sources.kubelet.bundle_files import read_bundle_files
 
 DATA = Path(__file__).resolve().parents[3] / "data"
 CAPTURE = DATA / "captures" / "B1-4-gmix-and-rejections.tar.gz"
 """Two nodes of four CPUs; full-pcpus-only, single-numa-node, 0-1 reserved."""
+SCENARIOS = Path(validators.__file__).parent / "scenarios"
 PODS = """
 apiVersion: v1
 kind: Pod
@@ -177,12 +179,40 @@ def test_options_that_cannot_be_switched_on(pods: Path, change: str, message: st
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("version", [[], ["--kubelet-version", "v1.36.1+f67aeb3"]])
+def test_gates_of_a_distribution_are_warned_of(pods: Path, tmp_path: Path, version: list[str]) -> None:
+    """As OpenShift's kubelet does, which starts with them; the plan is that of the configuration without them."""
+    config, own = tmp_path / "config.yaml", (DATA / "kubelet" / "config.yaml").read_text()
+    arguments = ("--capture", CAPTURE, "--kubelet-config", config, "--pods", pods, *version)
+    config.write_text(own + "featureGates: {GatewayAPI: true, AzureWorkloadIdentity: false, PodLevelResources: true}\n")
+    made = plan(*arguments)
+    assert made.exit_code == 0
+    assert made.stderr == (
+        "pinproof: feature gates that are none of Kubernetes v1.36 are left out: AzureWorkloadIdentity, GatewayAPI; "
+        "Kubernetes' own kubelet does not start with them, what a distribution's changes by them is not known\n"
+    )
+    config.write_text(own + "featureGates: {PodLevelResources: true}\n")
+    assert made.stdout == plan(*arguments).stdout
+    config.write_text(own + "featureGates: {GatewayAPI: true, InPlacePodVerticalScaling: false}\n")
+    locked = plan(*arguments)
+    assert (locked.exit_code, "InPlacePodVerticalScaling to false, feature is locked" in locked.stderr) == (2, True)
+
+
+def test_a_mistyped_gate_of_a_scenario_is_an_error(tmp_path: Path) -> None:
+    """It is written for the model, which is of Kubernetes' own kubelet."""
+    scenario = tmp_path / "typo.yaml"
+    lines = (SCENARIOS / "adjuster-other-class.yaml").read_text().split("kubelet:\n", 1)
+    scenario.write_text("kubelet:\n  featureGates: {PodLevelResourceManager: true}\n".join(lines))
+    result = plan(scenario)
+    assert (result.exit_code, "unrecognized feature gate: PodLevelResourceManager" in result.stderr) == (2, True)
+
+
 def test_a_kubelet_of_another_version_is_warned_of(pods: Path, tmp_path: Path) -> None:
     """Its own feature gates are left out with a warning; a v1.36 with them would not start."""
     config = tmp_path / "config.yaml"
     config.write_text((DATA / "kubelet" / "config.yaml").read_text() + "featureGates: {OfTomorrow: true}\n")
     arguments = ("--capture", CAPTURE, "--kubelet-config", config, "--pods", pods)
-    same = plan(*arguments)
+    same = plan(*arguments, "--kubelet-version", "v1.36.0")
     assert same.exit_code == 2
     assert "unrecognized feature gate: OfTomorrow" in same.stderr
     other = plan(*arguments, "--kubelet-version", "v1.37.0")
