@@ -8,6 +8,7 @@ LangleSeparatedMapStringString, WordSepNormalizeFunc) and ``pkg/util/flag`` (Res
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -120,11 +121,28 @@ _FIELDS: Mapping[str, tuple[str, _Reader]] = {
 _PLACES = ("config", "config-dir", "root-dir")
 _BARE = "cpu-cfs-quota"
 """A boolean flag never takes the next word."""
+_PRINTS = ("--version", "--help", "-h")
 
 
 def arguments_of(cmdline: str) -> tuple[str, ...]:
     """Return the arguments in a text of ``/proc/PID/cmdline``, without the program's own name."""
     return tuple(cmdline.rstrip("\0").split("\0")[1:])
+
+
+def serves(arguments: Sequence[str]) -> bool:
+    """Return whether a kubelet with these arguments runs a node; false: it prints something and ends.
+
+    Source: Kubernetes v1.36.2, cmd/kubelet/app/server.go (``NewKubeletCommand``), component-base/version/verflag.
+    """
+    before = itertools.takewhile(lambda argument: argument != "--", arguments)
+    return not any(name in _PRINTS and _is_set(value) for name, _, value in (one.partition("=") for one in before))
+
+
+def _is_set(value: str) -> bool:
+    try:
+        return not value or parse_bool(value)
+    except GoError:
+        return True  # `--version=raw`, or a value with which it ends, too
 
 
 def kept_arguments(arguments: Sequence[str]) -> tuple[str, ...]:

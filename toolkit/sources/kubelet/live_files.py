@@ -21,7 +21,7 @@ from toolkit.model.names import shown
 from toolkit.model.node_reading import UNIFIED
 from toolkit.regular_file import read_regular, regular_descriptor
 from toolkit.sources.kubelet.bundle import V1
-from toolkit.sources.kubelet.flags import arguments_of
+from toolkit.sources.kubelet.flags import arguments_of, serves
 from toolkit.sources.kubelet.pod_paths import ROOT
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -205,8 +205,15 @@ def kubelet_pid(proc: Path) -> int | None:
 
 
 def is_kubelet(proc: Path, pid: int) -> bool:
-    """Whether a process calls itself so, and is none of a pod."""
-    return _is_called(proc, pid, (b"kubelet",))
+    """Whether a process calls itself so, is none of a pod, and runs a node.
+
+    One that only prints its version does not, and neither does one that has no words: it has ended, or is still taking
+    its program's place (exec).
+    """
+    if not _is_called(proc, pid, (b"kubelet",)):
+        return False
+    words = small_file(f"{proc}/{pid}/cmdline")
+    return words is None or (words != b"" and serves(arguments_of(words.decode("utf-8", "replace"))))
 
 
 def embedding(proc: Path) -> str:

@@ -203,6 +203,21 @@ def test_the_kubelet_is_known_by_its_number_alone(tmp_path: Path, monkeypatch: p
     assert said() == ("--d",)
 
 
+@pytest.mark.parametrize("words", [["--version"], ["--config=/x", "--version=raw"], ["-h"], ["--help"], None])
+def test_who_only_asks_a_kubelet_for_its_version_is_none(tmp_path: Path, words: list[str] | None) -> None:
+    """It has the kubelet's name, may have a lower number, and may be all there is while the kubelet restarts.
+
+    So may one that has no words: it has ended, or its exec is not done.
+    """
+    known, proc = KubeletProcess(), tmp_path / "proc"
+    process(tmp_path, 9, "kubelet", "/user.slice", words or [])
+    if words is None:
+        write(tmp_path, "proc/9/cmdline", "")
+    assert known.pid(proc) is None
+    process(tmp_path, 42, "kubelet", "/kubelet.service", ["--config=/x", "--version=false", "--", "--help"])
+    assert known.pid(proc) == 42
+
+
 def test_what_a_kubelet_was_told_holds_while_none_runs() -> None:
     """A restart changes no promise; one that ends has no words any more."""
     known = KubeletProcess()
