@@ -163,9 +163,7 @@ def test_a_rejection_with_the_documented_reason_is_none(reason: str, *, reported
     """KPL-25 on a real node: who reads the pod's status is told the truth, whatever the message blames."""
     files = capture("B1-4")
     with part(files, "pods.json") as pods:
-        (refused,) = [pod for pod in pods["items"] if pod["metadata"]["name"] == "gbigmem-node1"]
-        assert refused["status"]["reason"] == "UnexpectedAdmissionError"
-        refused["status"]["reason"] = reason
+        next(pod for pod in pods["items"] if pod["metadata"]["name"] == "gbigmem-node1")["status"]["reason"] = reason
     assert (("layers-agree", "gbigmem-node1") in failed(files)) is reported
 
 
