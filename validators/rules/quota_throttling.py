@@ -195,7 +195,8 @@ RULE = Rule(
             only, and a quota with enough bandwidth for the rest; periods were throttled beside tasks outside CFS
             bandwidth (real-time, deadline, sched_ext), whose time is usage but is not drawn from the quota, so that the
             count of periods proves nothing about it; another quota was promised within the window; periods that drew
-            more were counted while its cgroup was being set up.
+            more were counted while its cgroup was being set up, or no more than two of them, which a quota that is
+            lowered while an end of the window is read would explain.
 
             A load that asks for less than the quota passes if it was not held back. Skipped: the own cgroup of a
             followed pod that came or went in the window, and whose counters were not read twice.
