@@ -6,11 +6,13 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from toolkit.errors import InputError
 
+Content = str | bytes | Sequence[bytes | memoryview]
+"""Of a file; in pieces where it is large."""
 PLACE = "a place that can be written"
 NOT_SAVED = "a directory that can be written: this run is not saved, its verdicts are those that were printed"
 
@@ -51,7 +53,7 @@ def _put(temporary: Path, path: Path, *, replace: bool) -> None:
     temporary.replace(path)
 
 
-def write_directory(path: Path, files: Mapping[str, str]) -> Path:
+def write_directory(path: Path, files: Mapping[str, Content]) -> Path:
     """Make a new directory with these files (names may lead one folder down): all of it appears at once, or nothing.
 
     Written under a hidden name beside it and renamed, so that what a full disk or a kill leaves is no run.
@@ -146,10 +148,12 @@ def _make_parent(path: Path) -> None:
         raise NotADirectoryError(None, f"{path} is not a directory") from None
 
 
-def _write(path: Path, text: str | bytes) -> None:
+def _write(path: Path, content: Content) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(text.encode() if isinstance(text, str) else text)
+        if isinstance(content, str):
+            content = content.encode()
+        file.writelines((content,) if isinstance(content, bytes) else content)
         file.flush()
         os.fsync(file.fileno())
 

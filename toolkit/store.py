@@ -30,14 +30,14 @@ from toolkit.model.plan import Plan
 from toolkit.model.result import Result, make_result
 from toolkit.model.sandbox import Sandbox
 from toolkit.model.scenario import Scenario
-from toolkit.model.serde import MAX_FILE_BYTES, from_data, to_json
+from toolkit.model.serde import MAX_FILE_BYTES, from_data
+from toolkit.model.stage_text import INDENT, StageText, written
 from toolkit.model.verdict import Verdict
 from toolkit.model.wording import kind_of
 from toolkit.regular_file import read_regular
 
 T = TypeVar("T")
 VERSION = 1
-INDENT = 1
 STAGES: dict[str, type[Any]] = {
     "scenario": Scenario,
     "plan": Plan,
@@ -82,7 +82,7 @@ def run_texts(
     scenario: Scenario | None = None,
     plan: Plan | None = None,
     sandbox: Sandbox | None = None,
-) -> dict[str, str]:
+) -> dict[str, StageText]:
     """Write everything up to the evidence as text: stage -> the content of its file."""
     stages = {
         "scenario": scenario,
@@ -95,8 +95,8 @@ def run_texts(
     return {stage: _text(stage, value) for stage, value in stages.items() if value is not None}
 
 
-def parse_run(path: Path, texts: Mapping[str, str]) -> StoredRun:
-    """Read a run from its texts, exactly as :func:`load_run` reads it from the files. :param path: where it will be.
+def parse_run(path: Path, texts: Mapping[str, StageText]) -> StoredRun:
+    """Read a run from its texts, to the same values as :func:`load_run` from the files. :param path: where it will be.
 
     :raises InputError: as :func:`load_run`.
     """
@@ -105,10 +105,9 @@ def parse_run(path: Path, texts: Mapping[str, str]) -> StoredRun:
         if stage not in texts:
             return None
         where = path / f"{stage}.json"
-        content = texts[stage].encode()
-        if len(content) > MAX_FILE_BYTES:
+        if len(texts[stage]) > MAX_FILE_BYTES:
             raise InputError(str(where), f"more than {MAX_FILE_BYTES} bytes", f"the {stage} of a run")
-        return _parse(content, stage, kind, str(where))
+        return _reread(texts[stage], stage, kind, str(where))
 
     claims, evidence = value("claims", ClaimSet), value("evidence", Evidence)
     if claims is None or evidence is None:
@@ -126,21 +125,23 @@ def parse_run(path: Path, texts: Mapping[str, str]) -> StoredRun:
 
 
 def with_result(
-    run: StoredRun, texts: Mapping[str, str], verdicts: tuple[Verdict, ...]
-) -> tuple[StoredRun, dict[str, str]]:
+    run: StoredRun, texts: Mapping[str, StageText], verdicts: tuple[Verdict, ...]
+) -> tuple[StoredRun, dict[str, StageText]]:
     """Add the verdicts with what they rest on, read back from their text like everything else."""
     text = _text("result", make_result(run.evidence, verdicts))
-    result = _parse(text.encode(), "result", Result, str(run.path / "result.json"))
+    result = _reread(text, "result", Result, str(run.path / "result.json"))
     return replace(run, result=result), {**texts, "result": text}
 
 
-def write_run(path: Path, texts: Mapping[str, Mapping[str, str]]) -> Path:
+def write_run(path: Path, texts: Mapping[str, Mapping[str, StageText]]) -> Path:
     """Save a run, whole or not at all. :param texts: folder below it ("" for itself) -> stage -> text.
 
     :raises InputError: it cannot be written there, or is there already.
     """
     files = {
-        f"{folder}/{stage}.json".lstrip("/"): text for folder, stages in texts.items() for stage, text in stages.items()
+        f"{folder}/{stage}.json".lstrip("/"): text.pieces()
+        for folder, stages in texts.items()
+        for stage, text in stages.items()
     }
     return write_directory(path, files)
 
@@ -200,12 +201,12 @@ def save_windows_result(path: Path, result: Result) -> Path:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(str(path), error.strerror or str(error), "a directory that can be written") from None
-    return write_atomically(path / "result.json", _text("result", result))
+    return write_atomically(path / "result.json", bytes(_text("result", result)))
 
 
 def reread(result: Result) -> Result:
     """Return a result as it is read from its file."""
-    return _parse(_text("result", result).encode(), "result", Result, "result.json")
+    return _reread(_text("result", result), "result", Result, "result.json")
 
 
 def load_result(path: Path) -> Result:
@@ -222,8 +223,14 @@ def _schema(stage: str) -> str:
     return f"pinproof.{stage}/{VERSION}"
 
 
-def _text(stage: str, value: object) -> str:
-    return to_json(value, indent=INDENT, schema=_schema(stage), end="\n")
+def _text(stage: str, value: object) -> StageText:
+    return written(value, _schema(stage))
+
+
+def _reread(text: StageText, stage: str, kind: type[T], where: str) -> T:
+    value = text.read(kind)
+    # What cannot be read back is refused in the words in which its file would be.
+    return _parse(bytes(text), stage, kind, where) if value is None else value
 
 
 def _need(run: Path, stage: str, kind: type[T]) -> T:

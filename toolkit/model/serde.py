@@ -35,7 +35,8 @@ stage_value = with_config(ConfigDict(extra="forbid", allow_inf_nan=False))
 _adapters: dict[object, TypeAdapter[Any]] = {}
 
 
-def _adapter(kind: type[T]) -> TypeAdapter[T]:
+def adapter_of(kind: type[T]) -> TypeAdapter[T]:
+    """Return what reads and writes values of a type, made once."""
     if kind not in _adapters:
         _adapters[kind] = TypeAdapter(kind)
     return _adapters[kind]
@@ -78,28 +79,22 @@ def _shown(found: object) -> str:
     return f" (found {str(found)[:60]!r})"
 
 
-def to_json(value: object, indent: int | None = None, *, schema: str = "", end: str = "") -> str:
-    """Write a stage value as JSON text of printable characters.
+def to_json(value: object, indent: int | None = None) -> str:
+    """Write a stage value as JSON text of printable characters."""
+    return to_bytes(value, indent).decode()
 
-    :param schema: the first key, where there is one. :param end: what stands behind the text.
-    """
-    adapter = _adapter(type(value))
+
+def to_bytes(value: object, indent: int | None = None) -> bytes:
+    """Write a stage value as JSON text of printable characters, in UTF-8."""
+    adapter = adapter_of(type(value))
     try:
         text = adapter.dump_json(value, indent=indent)
     except PydanticSerializationError:
         # A text that is no UTF-8, which no reader should have let in: rather spelt late than evidence lost.
         data = _spelt(adapter.dump_python(value, mode="json"))
         text = pydantic_core.to_json(data, indent=indent, inf_nan_mode="null")
-    # The evidence of a node of hundreds of claims is megabytes: each copy costs milliseconds.
-    text = b"".join((*_headed(text, schema, indent), end.encode()))
-    # It hardly ever has one that cannot be printed.
-    return text.decode("ascii") if text.isascii() and _DELETE not in text else printable_json(text.decode())
-
-
-def _headed(text: bytes, schema: str, indent: int | None) -> tuple[bytes | memoryview, ...]:
-    """Put the schema before all other keys of an object, unless it is there: a result has it among its fields."""
-    head = pydantic_core.to_json({"schema": schema}, indent=indent)[:-1].rstrip(b"\n")
-    return (head, b",", memoryview(text)[1:]) if schema and not text.startswith(head) else (text,)
+    # It hardly ever has one that cannot be printed. Of megabytes each copy costs milliseconds.
+    return text if text.isascii() and _DELETE not in text else printable_json(text.decode()).encode()
 
 
 def printable_json(text: str) -> str:
@@ -130,7 +125,7 @@ def from_json(kind: type[T], text: str | bytes, where: str) -> T:
     :raises InputError: one line with the place and the problem.
     """
     try:
-        value = _adapter(kind).validate_json(text, strict=False)
+        value = adapter_of(kind).validate_json(text, strict=False)
     except ValidationError as error:
         raise InputError(where, first_problem(error)) from None
     except RecursionError:
@@ -142,7 +137,7 @@ def from_json(kind: type[T], text: str | bytes, where: str) -> T:
 def from_data(kind: type[T], data: object, where: str) -> T:
     """Read a stage value from plain data, e.g. parsed YAML."""
     try:
-        return _adapter(kind).validate_python(data)
+        return adapter_of(kind).validate_python(data)
     except ValidationError as error:
         raise InputError(where, first_problem(error)) from None
     except RecursionError:
@@ -151,7 +146,7 @@ def from_data(kind: type[T], data: object, where: str) -> T:
 
 def json_schema(kind: type[Any]) -> dict[str, object]:
     """Return the JSON Schema of a stage value."""
-    return _adapter(kind).json_schema()
+    return adapter_of(kind).json_schema()
 
 
 def read_text(path: Path, what: str, limit: int = MAX_FILE_BYTES) -> str:

@@ -20,6 +20,7 @@ from toolkit.model.plan import Plan
 from toolkit.model.result import Result, with_stages
 from toolkit.model.sandbox import Sandbox
 from toolkit.model.scenario import NegativeControl, Scenario
+from toolkit.model.stage_text import StageText
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.store import StoredRun
 from validators.registry import judge
@@ -31,7 +32,7 @@ class Record:
 
     saved: StoredRun
     result: Result
-    texts: Mapping[str, str]
+    texts: Mapping[str, StageText]
 
     @property
     def claims(self) -> ClaimSet:

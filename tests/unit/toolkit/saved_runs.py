@@ -15,7 +15,7 @@ def save_run(run: Path, *, claims: ClaimSet, evidence: Evidence, **stages: Any) 
     """Save everything up to the evidence. :param stages: as those of :func:`toolkit.store.run_texts`."""
     run.mkdir(parents=True, exist_ok=True)
     for stage, text in store.run_texts(claims=claims, evidence=evidence, **stages).items():
-        (run / f"{stage}.json").write_text(text)
+        (run / f"{stage}.json").write_bytes(bytes(text))
     return run
 
 
@@ -23,4 +23,4 @@ def save_result(run: Path, verdicts: tuple[Verdict, ...], evidence: Evidence) ->
     """Save verdicts with what they rest on, whether or not these are the evidence's."""
     saved = store.StoredRun(path=run, claims=ClaimSet(claims=()), evidence=evidence)
     _, texts = store.with_result(saved, {}, verdicts)
-    (run / "result.json").write_text(texts["result"])
+    (run / "result.json").write_bytes(bytes(texts["result"]))

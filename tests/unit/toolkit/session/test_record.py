@@ -14,6 +14,7 @@ from toolkit.cli.saved import run_result
 from toolkit.errors import InputError
 from toolkit.model.evidence import Evidence
 from toolkit.model.scenario import Scenario
+from toolkit.model.stage_text import StageText
 from toolkit.model.verdict import Outcome
 from toolkit.session import record
 from toolkit.session.record import Kept, Run, recorded, whole
@@ -91,7 +92,7 @@ def test_what_cannot_be_saved_is_noted(tmp_path: Path) -> None:
 def test_texts_are_read_as_strangers(tmp_path: Path, stage: str) -> None:
     """What comes back from text is checked like a file: a stage missing or broken is one line with its path."""
     texts = dict(made(tmp_path / "one").texts)
-    broken = {**texts, stage: json.dumps({"schema": f"pinproof.{stage}/1", "extra": 1})}
+    broken = {**texts, stage: StageText(schema=f"pinproof.{stage}/1", body=json.dumps({"extra": 1}).encode())}
     with pytest.raises(InputError, match=f"one/{stage}.json"):
         store.parse_run(tmp_path / "one", broken)
     del texts[stage]

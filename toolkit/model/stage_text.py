@@ -1,0 +1,63 @@
+"""A stage as text that this process has written: what its file will hold, and what is read back before it is judged.
+
+In pieces, and as bytes: the evidence of hundreds of claims is megabytes, and each copy of it costs milliseconds.
+Source: docs/principles.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pydantic_core
+from pydantic import ValidationError
+
+from toolkit.model import json_text
+from toolkit.model.serde import adapter_of, to_bytes
+
+T = TypeVar("T")
+INDENT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageText:
+    """A JSON object whose first key is the schema. Made by :func:`written`.
+
+    :param schema: ``pinproof.<stage>/1``.
+    :param body: the value as JSON, UTF-8, by itself; a result has the schema among its fields.
+    """
+
+    schema: str
+    body: bytes
+
+    def __len__(self) -> int:
+        """Return how many bytes its file has."""
+        return sum(map(len, self.pieces()))
+
+    def __bytes__(self) -> bytes:
+        """Return what its file holds, in one piece."""
+        return b"".join(self.pieces())
+
+    def pieces(self) -> tuple[bytes | memoryview, ...]:
+        """Return what its file holds, in the order in which it is written."""
+        head = pydantic_core.to_json({"schema": self.schema}, indent=INDENT)[:-1].rstrip(b"\n")
+        if self.body.startswith(head):
+            return self.body, b"\n"
+        return head, b",", memoryview(self.body)[1:], b"\n"
+
+    def read(self, kind: type[T]) -> T | None:
+        """Return the value that was read back; ``None``: a reader of its file would refuse it.
+
+        Whether a key is in it twice need not be looked for, as in a stranger's text: it is what a value was written as.
+        """
+        if json_text.has_long(self.body):
+            return None
+        try:
+            return adapter_of(kind).validate_json(self.body)
+        except ValidationError:
+            return None
+
+
+def written(value: object, schema: str) -> StageText:
+    """Write a stage value."""
+    return StageText(schema=schema, body=to_bytes(value, INDENT))
