@@ -55,5 +55,5 @@ def quota_promised_anew(claims: ClaimSet, claim: Claim) -> int | None:
 
 def versions(claims: ClaimSet, claim: Claim) -> tuple[ClaimChange, ...]:
     """Return what a claim promised through the window, and from when on, in order; the last is in force at its end."""
-    whole = (ClaimChange(at_ns=0, claim=claim),)
-    return claims.history.get(claim.name, whole) if isinstance(claims, ClaimsInForce) else whole
+    known = claims.history.get(claim.name) if isinstance(claims, ClaimsInForce) else None
+    return (ClaimChange(at_ns=0, claim=claim),) if known is None else known

@@ -120,17 +120,7 @@ class CpuSet:
 
     def __str__(self) -> str:
         """Write the list format; the empty set is ``""``."""
-        parts = []
-        mask, base = self.mask, 0
-        while mask:
-            skip = (mask & -mask).bit_length() - 1
-            mask >>= skip
-            base += skip
-            run = (mask + 1 & ~mask).bit_length() - 1
-            parts.append(str(base) if run == 1 else f"{base}-{base + run - 1}")
-            mask >>= run
-            base += run
-        return ",".join(parts)
+        return _listed(self.mask)
 
     def __repr__(self) -> str:
         return f"CpuSet({str(self)!r})"
@@ -204,9 +194,7 @@ class CpuSet:
         return core_schema.json_or_python_schema(
             json_schema=core_schema.no_info_after_validator_function(read, core_schema.str_schema()),
             python_schema=core_schema.no_info_plain_validator_function(read),
-            serialization=core_schema.plain_serializer_function_ser_schema(
-                _listed, return_schema=core_schema.str_schema()
-            ),
+            serialization=core_schema.plain_serializer_function_ser_schema(str, return_schema=core_schema.str_schema()),
         )
 
     @classmethod
@@ -221,8 +209,18 @@ _parsed = lru_cache(maxsize=4096)(CpuSet.parse)
 
 
 @lru_cache(maxsize=4096)
-def _listed(cpus: CpuSet) -> str:
-    return str(cpus)
+def _listed(mask: int) -> str:
+    parts = []
+    base = 0
+    while mask:
+        skip = (mask & -mask).bit_length() - 1
+        mask >>= skip
+        base += skip
+        run = (mask + 1 & ~mask).bit_length() - 1
+        parts.append(str(base) if run == 1 else f"{base}-{base + run - 1}")
+        mask >>= run
+        base += run
+    return ",".join(parts)
 
 
 EMPTY = CpuSet(0)

@@ -160,8 +160,9 @@ def _placement(evidence: Evidence, rows: list[CpuUse], masks: list[ThreadMask]) 
     """A CPU where a claim ran for long must be allowed to some thread that /proc showed."""
     if not masks or evidence.coverage.proc_scans < UNMASKED_SCANS:
         return ""  # Then only affinity-mask lacks its evidence; the ledger and the sampler are two witnesses already.
-    allowed = CpuSet.union(mask.cpus_allowed for mask in masks)
-    for row in sorted(rows, key=lambda row: row.cpu):
-        if row.cpu not in allowed and view.steady_use(row)[1] >= UNMASKED_RUN_NS:
+    long = [row for row in rows if view.steady_use(row)[1] >= UNMASKED_RUN_NS]
+    allowed = CpuSet.union(mask.cpus_allowed for mask in masks) if long else CpuSet()
+    for row in sorted(long, key=lambda row: row.cpu):
+        if row.cpu not in allowed:
             return f"it ran {row.run_ns / 1e9:.1f} s on CPU {row.cpu}, which /proc allowed to none of its threads"
     return ""

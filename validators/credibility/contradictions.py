@@ -49,7 +49,7 @@ def contradictions(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _negative(*counters: int | None) -> bool:
-    return any(value is not None and value < 0 for value in counters)
+    return min(filter(None, counters), default=0) < 0
 
 
 def _ledger(evidence: Evidence) -> Iterator[str]:
@@ -61,7 +61,7 @@ def _ledger(evidence: Evidence) -> Iterator[str]:
         problem = _stay(one)
         if problem:
             yield f"{one.comm} ({one.tid}) of {one.claim} on CPU {one.cpu}: {problem}"
-    slots = (entry for entry in evidence.usage_bins if min(entry.length_ns, entry.usage_ns) < 0)
+    slots = (entry for entry in evidence.usage_bins if entry.length_ns < 0 or entry.usage_ns < 0)
     for entry in sorted(slots, key=lambda entry: (entry.claim, entry.start_at_ns)):
         yield f"{entry.claim}: a slot of {entry.length_ns} ns with {entry.usage_ns} ns of CPU time"
 
@@ -151,10 +151,9 @@ def _underway(evidence: Evidence, level: BandwidthUse) -> int:
 
 
 def _others(evidence: Evidence) -> Iterator[str]:
-    for one in sorted(evidence.intruders, key=lambda one: (one.cpu, one.tid, one.comm, one.first_at_ns)):
-        what = f"{one.comm} ({one.tid}) on CPU {one.cpu}"
-        if _negative(one.total_ns, one.longest_ns, one.switches):
-            yield f"{what}: a counter is negative"
+    wrong = (one for one in evidence.intruders if _negative(one.total_ns, one.longest_ns, one.switches))
+    for one in sorted(wrong, key=lambda one: (one.cpu, one.tid, one.comm, one.first_at_ns)):
+        yield f"{one.comm} ({one.tid}) on CPU {one.cpu}: a counter is negative"
     for irq in sorted(evidence.irq_use or (), key=lambda irq: (irq.cpu, irq.kind, irq.vector, irq.name)):
         what = f"interrupt {irq.name} on CPU {irq.cpu}"
         if _negative(irq.ns, irq.count, irq.longest_ns):
@@ -169,9 +168,9 @@ def _threads(evidence: Evidence) -> Iterator[str]:
     never = (mask for mask in evidence.thread_masks if mask.last_at_ns < mask.first_at_ns or mask.times_seen < 1)
     for mask in sorted(never, key=lambda mask: (mask.claim, mask.pid, mask.tid, mask.first_at_ns)):
         yield f"thread {mask.tid} of {mask.claim}: a mask that was read last before it was read first, or never"
-    for gap in sorted(evidence.coverage.scan_gaps, key=lambda gap: gap.claim):
-        if _negative(gap.scans, gap.longest_ns, gap.allowed_ns):
-            yield f"readings of the threads of {gap.claim}: a negative number"
+    gaps = (gap for gap in evidence.coverage.scan_gaps if _negative(gap.scans, gap.longest_ns, gap.allowed_ns))
+    for gap in sorted(gaps, key=lambda gap: gap.claim):
+        yield f"readings of the threads of {gap.claim}: a negative number"
 
 
 def _memory(evidence: Evidence) -> Iterator[str]:

@@ -7,7 +7,7 @@ cgroup file said. Source: docs/principles.md; docs/facts.md K22-K32.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from toolkit.model.claims import ClaimSet
@@ -106,21 +106,50 @@ def withhold_passes(
     if not blind and all(verdict.outcome is not Outcome.PASSED for verdict in verdicts):
         return verdicts
     relevant = [doubt for doubt in doubts(claims, evidence) if doubt.witnesses & witnesses]
-    names = set[str]() if of_node else {claim.name for claim in claims.claims}
+    if not relevant:
+        return verdicts
+    names = frozenset[str]() if of_node else _names(claims)
+    doubted = {doubt.claim for doubt in relevant}
+    # Most of hundreds of claims have no doubt of their own: theirs are put together once.
+    shared, every = _Grounds.of([doubt for doubt in relevant if doubt.claim is None]), _Grounds.of(relevant)
 
     def weighed(verdict: Verdict) -> Verdict:
         if verdict.outcome is Outcome.SKIPPED:
             return verdict
-        # A verdict about the node rests on the evidence of every claim.
-        about = [doubt for doubt in relevant if doubt.claim in (None, verdict.subject) or verdict.subject not in names]
-        spots = tuple(dict.fromkeys(doubt.text for doubt in about if doubt.blind_spot))
-        if spots:
-            verdict = replace(verdict, weakened_by=spots)
-        if not about or verdict.outcome is not Outcome.PASSED:
-            return verdict
-        return replace(verdict, outcome=Outcome.UNDECIDED, reason=summary(doubt.text for doubt in about))
+        if verdict.subject not in names:
+            return every.weigh(verdict)  # A verdict about the node rests on the evidence of every claim.
+        if verdict.subject not in doubted:
+            return shared.weigh(verdict)
+        return _Grounds.of([doubt for doubt in relevant if doubt.claim in (None, verdict.subject)]).weigh(verdict)
 
     return tuple(weighed(verdict) for verdict in verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Grounds:
+    """What some doubts do to a verdict.
+
+    :param spots: texts of the blind spots among them. :param why: all of them in a line; ``None``: there are none.
+    """
+
+    spots: tuple[str, ...]
+    why: str | None
+
+    @classmethod
+    def of(cls, about: Sequence[Doubt]) -> _Grounds:
+        spots = tuple(dict.fromkeys(doubt.text for doubt in about if doubt.blind_spot))
+        return cls(spots, summary(doubt.text for doubt in about) if about else None)
+
+    def weigh(self, verdict: Verdict) -> Verdict:
+        weakened_by = self.spots or verdict.weakened_by
+        if self.why is not None and verdict.outcome is Outcome.PASSED:
+            return replace(verdict, outcome=Outcome.UNDECIDED, reason=self.why, weakened_by=weakened_by)
+        return replace(verdict, weakened_by=weakened_by) if self.spots else verdict
+
+
+@memoised
+def _names(claims: ClaimSet) -> frozenset[str]:
+    return frozenset(claim.name for claim in claims.claims)
 
 
 def summary(texts: Iterable[str]) -> str:

@@ -70,8 +70,9 @@ def _softirqs(evidence: Evidence) -> Iterator[Disagreement]:
 def _scans(claims: ClaimSet, evidence: Evidence) -> Iterator[Disagreement]:
     spots = [spot.claim for spot in evidence.coverage.blindness if Witness.MASKS in spot.witnesses]
     known = {claim.name for claim in claims.claims}
-    for gap in sorted(evidence.coverage.scan_gaps, key=lambda gap: gap.claim):
-        if gap.longest_ns > gap.allowed_ns and gap.claim in known and not {gap.claim, None} & set(spots):
+    late = (gap for gap in evidence.coverage.scan_gaps if gap.longest_ns > gap.allowed_ns)
+    for gap in sorted(late, key=lambda gap: gap.claim):
+        if gap.claim in known and not {gap.claim, None} & set(spots):
             text = f"{gap.claim}: its threads were not read for {gap.longest_ns / 1e9:.2f} s"
             yield Disagreement(claim=gap.claim, text=text, witnesses=(Witness.MASKS,))
 
@@ -92,19 +93,17 @@ def _counters(claims: ClaimSet, evidence: Evidence) -> Iterator[Disagreement]:
 
 def _slots(claims: ClaimSet, evidence: Evidence) -> Iterator[Disagreement]:
     """What a claim ran is in its slots, too: those of a claim with a quota are judged."""
+    limited = [claim for claim in claims.claims if claim.quota_us is not None and claim.quota_us >= 0]
+    if not limited:
+        return
     ran: Counter[str] = Counter()
     for row in evidence.cpu_use:
         ran[row.claim] += row.run_ns
-    slotted: Counter[str] = Counter()
-    length_ns = 0
     rows = view.by_claim(evidence.usage_bins)
-    for entry in evidence.usage_bins:
-        slotted[entry.claim] += entry.usage_ns
-        length_ns = max(length_ns, entry.length_ns)
+    slotted = Counter({name: sum(entry.usage_ns for entry in slots) for name, slots in rows.items()})
+    length_ns = max((0, *(entry.length_ns for entry in evidence.usage_bins)))
     carrying = {claim.name for claim in claims.claims if claim.kind.carries_tasks}
-    for claim in claims.claims:
-        if claim.quota_us is None or claim.quota_us < 0:
-            continue
+    for claim in limited:
         for name in sorted(view.covered(claim, claims) & carrying):
             # What ran in a claim below is in the slots of both.
             most_ns = ran[name] + sum(ran[inner] for inner in view.nested(claims).get(name, ()))

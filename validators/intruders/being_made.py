@@ -128,7 +128,8 @@ class Starts:
 
     def _begins(self, name: str, since_ns: int) -> bool:
         """Return whether a claim began to be watched soon after."""
-        begun = [t.end_at_ns for t in self._evidence.transitions if t.claim == name and t.what == "claim-added"]
+        changes = view.changes_of(name, self._evidence.transitions)
+        begun = [t.end_at_ns for t in changes if t.what == "claim-added"]
         return any(0 <= at_ns - since_ns <= PATIENCE_NS for at_ns in begun)
 
 

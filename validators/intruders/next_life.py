@@ -96,8 +96,8 @@ def _is_over(owner: Claim, at_ns: int, evidence: Evidence) -> bool:
     """
     events = [
         (one.start_at_ns, one.what)
-        for one in evidence.transitions
-        if one.claim == owner.name and one.what in (GONE, MADE, ADDED, REMOVED) and one.start_at_ns <= at_ns
+        for one in view.changes_of(owner.name, evidence.transitions)
+        if one.what in (GONE, MADE, ADDED, REMOVED) and one.start_at_ns <= at_ns
     ]
     if events:
         return max(events)[1] in (GONE, REMOVED)

@@ -126,7 +126,7 @@ def _pieces(claims: ClaimSet, claim: Claim, transitions: tuple[Transition, ...])
     """Yield which set was the claim's own from when to when, in order."""
     if all(one.claim.isolation is Isolation.HOST for one in versions(claims, claim)):
         return  # most of hundreds
-    mine = tuple(change for change in transitions if change.claim == claim.name)
+    mine = tuple(view.changes_of(claim.name, transitions))
     for life in possession.lives(claim, mine):
         changes = _mask_changes(life[0], life[1], claim.name, mine)
         for begin, end, promised in _promised(claims, claim, life):

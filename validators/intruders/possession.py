@@ -21,7 +21,7 @@ ALWAYS: tuple[Span, ...] = ((-FOREVER, FOREVER),)
 
 def lives(claim: Claim, transitions: Iterable[Transition]) -> list[Span]:
     """Return when the claim was watched: a container that restarts is the same claim in another life."""
-    mine = [change for change in transitions if change.claim == claim.name and change.what in (ADDED, REMOVED)]
+    mine = [change for change in view.changes_of(claim.name, transitions) if change.what in (ADDED, REMOVED)]
     events = sorted((change.start_at_ns, change.what == ADDED) for change in mine)
     since: int | None = None if events and events[0][1] else -FOREVER
     found: list[Span] = []
@@ -38,8 +38,8 @@ def changed_hands(claim: Claim, transitions: Iterable[Transition]) -> CpuSet:
     """Return CPUs that became the claim's or ceased to be while we watched: its set changed, it began, or it ended."""
     return CpuSet.union(
         (change.cpus_before or CpuSet()) ^ (change.cpus_after or CpuSet())
-        for change in transitions
-        if change.claim == claim.name and change.cause in view.PLANNED_CAUSES
+        for change in view.changes_of(claim.name, transitions)
+        if change.cause in view.PLANNED_CAUSES
     )
 
 
@@ -76,10 +76,8 @@ def spans(claim: Claim, cpu: int, transitions: Iterable[Transition]) -> list[Spa
     changes = sorted(
         (
             change
-            for change in transitions
-            if change.claim == claim.name
-            and change.cause in view.PLANNED_CAUSES
-            and (change.cpus_before is not None or change.cpus_after is not None)
+            for change in view.changes_of(claim.name, transitions)
+            if change.cause in view.PLANNED_CAUSES and (change.cpus_before is not None or change.cpus_after is not None)
         ),
         key=lambda change: (change.start_at_ns, change.end_at_ns),
     )

@@ -13,7 +13,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.runtimes import SETUP_NS
-from validators.queries import file_history
+from validators.queries import file_history, view
 
 FOLLOWS_NS = SETUP_NS + 3_000_000_000
 """So long after it wrote a cgroup a runtime may say so: its program has to return, and each layer is read by itself."""
@@ -89,7 +89,7 @@ def _present(made: list[int], masks: list[ThreadMask]) -> list[ThreadMask]:
 
 def _made(claim: Claim, evidence: Evidence) -> list[int]:
     """Return when a cgroup of the claim was ready."""
-    return [t.end_at_ns for t in evidence.transitions if t.claim == claim.name and t.what in file_history.STARTS]
+    return [t.end_at_ns for t in view.changes_of(claim.name, evidence.transitions) if t.what in file_history.STARTS]
 
 
 def _granted(claim: Claim, evidence: Evidence, made: Iterable[int]) -> list[Stretch]:

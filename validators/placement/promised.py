@@ -70,10 +70,12 @@ def stands(
 ) -> tuple[Stand, ...]:
     """Return when a claim was promised it, and what it was then. :param asked: whether it is, as it is at one time."""
     every = versions(claims, claim)
+    if len(every) == 1:  # most of hundreds
+        return (_stand(list(every), claim),) if asked(claim) else ()
     runs = [list(run) for _, run in groupby(every, key=lambda one: _terms(one.claim))]
     if len(runs) == 1:
         return (_stand(runs[0], claim),) if asked(claim) else ()
-    mine = [one for one in transitions if one.claim == claim.name and one.cause in view.PLANNED_CAUSES]
+    mine = [one for one in view.changes_of(claim.name, transitions) if one.cause in view.PLANNED_CAUSES]
     found = []
     for index, run in enumerate(runs):
         begin_ns, end_ns = -FOREVER, FOREVER

@@ -25,7 +25,7 @@ def _departed(claim: Claim, evidence: Evidence) -> bool:
 
     On a hybrid host a cgroup goes in one hierarchy after the other.
     """
-    if {change.what for change in evidence.transitions if change.claim == claim.name} != {"claim-removed"}:
+    if {change.what for change in view.changes_of(claim.name, evidence.transitions)} != {"claim-removed"}:
         return False  # most: of hundreds of claims nothing else is looked for
     first = view.files_of(evidence.files_before, claim.cgroup)
     own = [row for row in evidence.bandwidth if row.claim == claim.name]

@@ -78,7 +78,7 @@ def deviations(
     history = readings(evidence, cgroup or claim.cgroup)
     if not ends and not any(0 < at_ns < evidence.duration_ns for at_ns, _ in history):
         return ()  # nothing changed in between
-    transitions = [change for change in evidence.transitions if change.claim == claim.name]
+    transitions = view.changes_of(claim.name, evidence.transitions)
     changes = view.mask_changes(claim.name, transitions)
     found: list[Deviation] = []
     open_text, opened, after, sound = "", 0, 0, True
@@ -113,8 +113,8 @@ def lives(claim: Claim, evidence: Evidence) -> str:
     words = {"cgroup-gone": "deleted", "cgroup-made": "made again"}
     events = sorted(
         (change.start_at_ns, words[change.what])
-        for change in evidence.transitions
-        if change.claim == claim.name and change.what in words and change.cause not in view.PLANNED_CAUSES
+        for change in view.changes_of(claim.name, evidence.transitions)
+        if change.what in words and change.cause not in view.PLANNED_CAUSES
     )
     if not events:
         return ""

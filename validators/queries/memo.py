@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,6 +45,7 @@ def memoised(function: Callable[P, R]) -> Callable[P, R]:
         if found is None:
             # The arguments are kept, so that no other object gets their id.
             found = answers[key] = args, function(*args, **kwargs)
-        return cast("R", found[1])
+        answer: R = found[1]
+        return answer
 
     return asked

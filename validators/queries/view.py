@@ -5,7 +5,8 @@ Source: docs/principles.md ("Each claim has an epoch"), docs/facts.md K12.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -45,10 +46,10 @@ def _grouped(rows: tuple[T, ...]) -> dict[str, list[T]]:
 
 
 def _by_claim(rows: Iterable[T]) -> dict[str, list[T]]:
-    groups: dict[str, list[T]] = {}
+    groups: defaultdict[str, list[T]] = defaultdict(list)
     for row in rows:
-        groups.setdefault(row.claim, []).append(row)
-    return groups
+        groups[row.claim].append(row)
+    return dict(groups)
 
 
 def tick_ns(evidence: Evidence) -> int:
@@ -74,15 +75,20 @@ def online(evidence: Evidence) -> CpuSet:
     return evidence.coverage.cpus_online | evidence.environment.cpus_online
 
 
+def changes_of(claim: str, transitions: Iterable[Transition]) -> Sequence[Transition]:
+    """Return what happened to a claim, in the order of the evidence.
+
+    Where a shared pool changes it happens to hundreds, and each of them asks.
+    """
+    return by_claim(transitions).get(claim, ())
+
+
 def mask_changes(claim: str, transitions: Iterable[Transition]) -> tuple[Transition, ...]:
     """Return the planned changes of the claim's CPU set, in order of time; not its making and its end."""
     changes = [
         change
-        for change in transitions
-        if change.claim == claim
-        and change.cpus_before is not None
-        and change.cpus_after is not None
-        and change.cause in PLANNED_CAUSES
+        for change in changes_of(claim, transitions)
+        if change.cpus_before is not None and change.cpus_after is not None and change.cause in PLANNED_CAUSES
     ]
     return tuple(sorted(changes, key=lambda change: (change.end_at_ns, change.start_at_ns)))
 

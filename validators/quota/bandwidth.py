@@ -193,11 +193,11 @@ def burst_ns(limit: Limit, bins: Iterable[UsageBin]) -> tuple[float, int]:
 
     A token bucket: for every stretch, usage <= rate * length + allowance, so the greatest excess is enough to know.
     """
-    worst, worst_at, excess, begins = 0.0, 0, 0.0, 0
+    worst, worst_at, excess, begins, rate_cpus = 0.0, 0, 0.0, 0, limit.rate_cpus
     for entry in sorted(bins, key=lambda entry: entry.start_at_ns):
         if excess <= 0:
             excess, begins = 0.0, entry.start_at_ns
-        excess += entry.usage_ns - limit.rate_cpus * entry.length_ns
+        excess += entry.usage_ns - rate_cpus * entry.length_ns
         if excess > worst:
             worst, worst_at = excess, begins
     return worst, worst_at

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from toolkit.model.claims import Claim
-from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, UsageBin
+from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, ThreadMask, UsageBin
 from toolkit.model.verdict import Measure, Outcome
 from validators.queries import view
+from validators.queries.memo import memoised
 from validators.quota import bandwidth
 from validators.quota.bandwidth import Bound, Conditions, Limit
 from validators.wording import listed
@@ -213,8 +214,14 @@ def unbound(evidence: Evidence, names: frozenset[str]) -> tuple[str, ...]:
     """Name what runs in a cgroup and is outside CFS bandwidth (docs/facts.md K22). :param names: claims in it."""
     threads = {
         (row.tid, row.comm): f"{row.comm} ({row.tid}, {row.policy})"
-        for row in evidence.thread_masks
-        if row.policy in UNBOUND_POLICIES and row.claim in names
+        for row in _unbound_threads(evidence)
+        if row.claim in names
     }
     state = evidence.environment.sched_ext
     return (*(threads[key] for key in sorted(threads)), *(() if state == "disabled" else (f"sched_ext ({state})",)))
+
+
+@memoised
+def _unbound_threads(evidence: Evidence) -> tuple[ThreadMask, ...]:
+    """Return the masks of such threads: every claim with a quota asks, and there are thousands of others."""
+    return tuple(row for row in evidence.thread_masks if row.policy in UNBOUND_POLICIES)

@@ -38,14 +38,16 @@ def _judge(
     if claim.cpus is None:
         return Judgement(ID, claim.name)(Outcome.SKIPPED, "no CPU set was promised")
     changes = view.mask_changes(claim.name, transitions)
-    pairs = [(mask, view.set_at_epoch(claim, changes, mask.epoch) or claim.cpus) for mask in masks]
+    sets = {epoch: view.set_at_epoch(claim, changes, epoch) or claim.cpus for epoch in {mask.epoch for mask in masks}}
+    # Most of thousands are what was promised, and the integers are compared at a third of the cost.
+    unlike = [(mask, promised) for mask in masks if mask.cpus_allowed.mask != (promised := sets[mask.epoch]).mask]
     wide = [
         (mask, promised)
-        for mask, promised in pairs
+        for mask, promised in unlike
         if not mask.cpus_allowed <= promised
         and not mask.cpus_allowed <= promised | granted_at(claim.name, mask.first_at_ns, evidence)
     ]
-    narrow = [mask for mask, promised in pairs if mask.cpus_allowed < promised]
+    narrow = [mask for mask, promised in unlike if mask.cpus_allowed < promised]
     threads = {(mask.pid, mask.tid) for mask in masks}
     measures: dict[str, Measure] = {
         "cpus": str(claim.cpus),
@@ -63,7 +65,7 @@ def _judge(
         return verdict(Outcome.SKIPPED, "it started or ended in this window, between two readings of its threads")
     if not masks or evidence.coverage.proc_scans <= 0:
         return verdict(Outcome.UNDECIDED, "no thread of it was read: there is no evidence")
-    blank = next((mask for mask in masks if not mask.cpus_allowed), None)
+    blank = next((mask for mask in masks if not mask.cpus_allowed.mask), None)
     if blank is not None:
         return verdict(Outcome.UNDECIDED, f"the CPUs that thread {blank.tid} ({blank.comm}) may use were not read")
     counted = count(len(threads), "thread")

@@ -126,10 +126,11 @@ def _drifts(
 ) -> tuple[file_history.Deviation, ...]:
     """Return when a value was another one between the two ends of the window."""
     layered = view.layered(claim, evidence)
+    wanted = claim.cgroup.rstrip("/") or "/"
 
     def problem(files: CgroupFiles, cpus: CpuSet | None) -> str:
         cpus = None if layered else cpus
-        at_ns = 0 if files in evidence.files_before else files.at_ns
+        at_ns = 0 if files in view.files_by_cgroup(evidence.files_before).get(wanted, ()) else files.at_ns
         problems = _problems(reading, in_time.promised_at(at_ns, promised), files, cpus)
         wrong = [(name, what) for name, what in problems if what]
         reading.names += [name for name, _ in wrong]

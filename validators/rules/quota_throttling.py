@@ -26,7 +26,6 @@ PERIODS_BY_CHANCE = 2
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that was promised a quota."""
     use = view.by_claim(evidence.cpu_use)
-    bins = view.by_claim(evidence.usage_bins)
     verdicts = []
     for claim in claims.claims:
         measures: dict[str, Measure] = {}
@@ -41,7 +40,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         else:
             names = view.covered(claim, claims)
             rows = [row for name in sorted(names) for row in use.get(name, [])]
-            case = make_case(claim, names, evidence, rows, slots_of(claim, claims, bins))
+            case = make_case(claim, names, evidence, rows, slots_of(claim, claims, view.by_claim(evidence.usage_bins)))
             if isinstance(case, str):
                 finding = _short_life(claim, evidence, rows) or _short_pod(claim, claims, evidence) or undecided(case)
             else:
@@ -65,10 +64,9 @@ def _short_life(claim: Claim, evidence: Evidence, rows: list[CpuUse]) -> Finding
     Whatever the kernel would have counted: what is within the rate, or within one period's quota, cannot exceed it.
     """
     own = view.level(view.levels_of(claim, evidence), 0)
-    ends = [t.end_at_ns for t in evidence.transitions if t.claim == claim.name and t.what in ENDS]
-    began_ns = max(
-        [t.start_at_ns for t in evidence.transitions if t.claim == claim.name and t.what in file_history.STARTS] + [0]
-    )
+    changes = view.changes_of(claim.name, evidence.transitions)
+    ends = [t.end_at_ns for t in changes if t.what in ENDS]
+    began_ns = max([t.start_at_ns for t in changes if t.what in file_history.STARTS] + [0])
     if own is None or not ends or claim.quota_us is None:
         return None
     spent_ns = sum(row.run_ns for row in rows)
