@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import cProfile
 import pstats
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
 
 from tests.unit.validators.evidence_builder import SECOND, bandwidth, cpus, evidence, files, intruder, mask, use
 from toolkit.model.claim_changes import ClaimChange
@@ -52,6 +56,10 @@ def node(count: int) -> tuple[ClaimSet, Evidence]:
         cpu_use=tuple(use(one.name, cpu) for one in claims for cpu in one.cpus or ()),
         files_before=ends,
         files_after=ends,
+        files_during=tuple(
+            files(one.cgroup, at_ns=2 * SECOND, cpus=one.cpus, cpus_effective=one.cpus, quota_us=one.quota_us)
+            for one in shared
+        ),
         bandwidth=tuple(bandwidth(one.name, one.cgroup) for one in claims),
         thread_masks=tuple(mask(one.name, str(one.cpus), tid=100 + n, pid=100 + n) for n, one in enumerate(claims)),
         intruders=tuple(
@@ -81,6 +89,35 @@ def calls(count: int) -> int:
 def test_twice_the_containers_are_twice_the_work() -> None:
     """Every owner asks for the strangers on its own CPUs, and each of these is looked up among all claims."""
     assert calls(400) < 3 * calls(200)
+
+
+class Counted(tuple[Any, ...]):
+    """Rows that are counted whenever somebody looks at one of them."""
+
+    looks: ClassVar[int] = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for row in super().__iter__():
+            Counted.looks += 1
+            yield row
+
+    def __contains__(self, wanted: object) -> bool:
+        return any(row == wanted for row in self)
+
+
+ROWS = ("transitions", "files_before", "files_after", "files_during", "thread_masks", "bandwidth", "usage_bins")
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_no_claim_looks_at_the_rows_of_all(rows: str) -> None:
+    """A shared pool that shrinks changes hundreds of claims, with a reading of files each."""
+    looks = []
+    for count in (100, 200):
+        claims, seen = node(count)
+        Counted.looks = 0
+        judge(claims, replace(seen, **{rows: Counted(getattr(seen, rows))}))
+        looks.append(Counted.looks)
+    assert 0 < looks[1] < 3 * looks[0]
 
 
 def test_the_nearest_claim_above_a_cgroup() -> None:

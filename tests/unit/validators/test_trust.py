@@ -190,6 +190,17 @@ def test_a_blind_spot_of_one_claim_is_one_of_what_rests_on_all() -> None:
     assert [verdict.outcome.value for verdict in found] == ["passed", "undecided", "undecided", "undecided"]
 
 
+def test_a_blind_spot_without_words_is_one() -> None:
+    """What was not seen was not seen, whatever a file says of it."""
+    spot = BlindSpot(text="", witnesses=(Witness.SWITCHES,))
+    passed = (Verdict(rule="x", subject="db", outcome=Outcome.PASSED, reason="", measures={}),)
+    (found,) = withhold_passes(
+        passed, frozenset({Witness.SWITCHES}), CLAIMS, healthy(coverage=coverage(blindness=(spot,)))
+    )
+
+    assert (found.outcome, found.weakened_by) == (Outcome.UNDECIDED, ("",))
+
+
 def test_the_kernel_lets_a_wake_up_pay_for_the_way_out_of_idle() -> None:
     """20 us more by the cgroup for each wake-up of an idle CPU is no doubt in a guest; more by the ledger is."""
     guest = replace(healthy().environment, virtualization="kvm")
