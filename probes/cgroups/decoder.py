@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from probes.cgroups.bandwidth import bandwidth_use, lineage
@@ -40,12 +40,12 @@ class FileReading(Reading):
 
     def decode(self, readings: Readings) -> Part:
         """Return the files, and how closely they were followed."""
-        others = {other.claim.cgroup for other in readings.frame.others}
+        belongs = _belonging(readings.frame)
         return Part(
             evidence=FileEvidence(
-                files_before=tuple(found for cgroup, found in self.before.items() if cgroup not in others),
-                files_after=tuple(found for found in self.after if found.cgroup not in others),
-                files_during=tuple(found for found in self.during if found.cgroup not in others),
+                files_before=tuple(found for cgroup, found in self.before.items() if belongs(cgroup)),
+                files_after=tuple(found for found in self.after if belongs(found.cgroup)),
+                files_during=tuple(found for found in self.during if belongs(found.cgroup)),
             ),
             coverage=FileCoverage(
                 file_readings=self.readings, file_gap_ns=self.gap_ns, file_unwatched_ns=self.unwatched_ns
@@ -80,6 +80,15 @@ class FileReading(Reading):
         if any(found.cgroup == cgroup for found in self.during):
             return True
         return any(replace(found, at_ns=before.at_ns) != before for found in self.after if found.cgroup == cgroup)
+
+
+def _belonging(frame: Frame) -> Callable[[str], bool]:
+    """Return what says whether a cgroup's files belong here: where claims are alone, only those at and above them."""
+    if not frame.strangers:
+        own = {cgroup for subject in frame.subjects for cgroup in lineage(subject.claim.cgroup)}
+        return own.__contains__
+    others = {other.claim.cgroup for other in frame.others}
+    return lambda cgroup: cgroup not in others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,19 +9,22 @@ the others are updated, in one pass); docs/facts.md K-kubelet-11.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence
+from toolkit.model.evidence.following import Granted
 from toolkit.model.verdict import Offender
 
 
-def granted_at(claim: str, at_ns: int, evidence: Evidence) -> CpuSet:
-    """Return CPUs that may have been the claim's at this moment although no reading had shown it yet."""
-    return CpuSet.union(
-        one.cpus for one in evidence.granted if one.claim == claim and one.since_ns <= at_ns <= one.until_ns
-    )
+def granted_at(at_ns: int, grants: Iterable[Granted]) -> CpuSet:
+    """Return CPUs that may have been the claim's at this moment although no reading had shown it yet.
+
+    :param grants: the claim's own.
+    """
+    return CpuSet.union(one.cpus for one in grants if one.since_ns <= at_ns <= one.until_ns)
 
 
 def with_grants(evidence: Evidence) -> Evidence:
@@ -36,9 +39,12 @@ def with_grants(evidence: Evidence) -> Evidence:
         return evidence
     kept, doubted = list[Offender](), list[Offender]()
     forgiven: dict[tuple[str, int], list[Offender]] = {}
+    grants: dict[str, list[Granted]] = {}
+    for grant in evidence.granted:
+        grants.setdefault(grant.claim, []).append(grant)
     for one in evidence.offenders:
         unknown = is_unknown(one.first_at_ns, evidence)
-        if unknown or _is_granted(one, evidence):
+        if unknown or _is_granted(one, grants.get(one.claim, ()), evidence):
             forgiven.setdefault((one.claim, one.cpu), []).append(one)
         else:
             kept.append(one)
@@ -66,12 +72,8 @@ def is_unknown(at_ns: int, evidence: Evidence) -> bool:
     return until_ns is not None and at_ns >= until_ns
 
 
-def _is_granted(one: Offender, evidence: Evidence) -> bool:
-    grants = [
-        g
-        for g in evidence.granted
-        if g.claim == one.claim and one.cpu in g.cpus and g.since_ns <= one.first_at_ns <= g.until_ns
-    ]
+def _is_granted(one: Offender, grants: Iterable[Granted], evidence: Evidence) -> bool:
+    grants = [g for g in grants if one.cpu in g.cpus and g.since_ns <= one.first_at_ns <= g.until_ns]
     if one.last_at_ns is not None:
         return any(one.last_at_ns <= g.until_ns for g in grants)
     return bool(grants) and not _loses(one, min(g.until_ns for g in grants), evidence)

@@ -79,12 +79,13 @@ class Counters:
     def judged(self, result: Result) -> None:
         """Count the outcome of a window that has ended, and of its verdicts."""
         self.windows[result.outcome] += 1
+        number = self.windows.total()
         for verdict in result.verdicts:
             self.verdicts[*self.series.of_verdict(verdict.rule, verdict.subject), verdict.outcome] += 1
             if verdict.outcome is Outcome.FAILED:
                 # There from now on: what it counts next is a rise.
                 self.verdicts[*self.series.of_failed(verdict.rule, verdict.subject), verdict.outcome] += 0
-            self.named[verdict.subject] = self.windows.total()
+            self.named[verdict.subject] = number
         self.blind.update({witness for spot in result.coverage.blindness for witness in spot.witnesses})
         self.controls_missed += result.coverage.positive_control_latency_ms is None
         self._forget()
@@ -109,13 +110,11 @@ class Counters:
             }
         )
 
-    def _name(self, claim: str) -> None:
-        self.named[claim] = self.windows.total()
-
     def _cpu_use(self, rows: Iterable[CpuUse], *, grants_pending: bool) -> None:
+        number = self.windows.total()
         for row in rows:
             key = self.series.of(row.claim, row.cpu)
-            self._name(row.claim)
+            self.named[row.claim] = number
             self.sums["run", key] += row.run_ns
             self.sums["switches", key] += row.switches
             self.sums["transition", key] += row.transition_ns
@@ -129,9 +128,10 @@ class Counters:
             self.sums["intruder", (str(row.cpu), str(row.owner))] += row.total_ns
 
     def _bandwidth(self, rows: Iterable[BandwidthUse]) -> None:
+        number = self.windows.total()
         for row in rows:
             key = (row.claim, str(row.level))
-            self._name(row.claim)
+            self.named[row.claim] = number
             for name, value in (
                 ("usage", row.usage_ns),
                 ("periods", row.nr_periods),

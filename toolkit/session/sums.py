@@ -104,7 +104,9 @@ class Sums:
     def _keep_worst(self, verdict: Verdict, number: int, at: str) -> None:
         key = (verdict.rule, verdict.subject)
         self._named[verdict.subject] = self.count
-        kept = self._verdicts.setdefault(key, Kept(verdict, number, at, Counter()))
+        kept = self._verdicts.get(key)
+        if kept is None:
+            kept = self._verdicts[key] = Kept(verdict, number, at, Counter())
         kept.outcomes[verdict.outcome] += 1
         if verdict.outcome is Outcome.PASSED:
             kept.throughout.add(verdict.measures)

@@ -115,7 +115,9 @@ def _cgroups(evidence: Evidence) -> Iterator[str]:
     cpus = len(view.online(evidence))
     skew_ns = max(0, evidence.coverage.witness_skew_ns)
     read_ns = longest_ns(evidence) + skew_ns
-    for level in sorted(evidence.bandwidth, key=lambda level: (level.claim, level.level)):
+    late_ns = skew_ns + 2 * view.tick_ns(evidence)
+
+    def problems(level: BandwidthUse) -> Iterator[str]:
         if level.nr_periods is not None and (level.nr_throttled or 0) > level.nr_periods + _underway(evidence, level):
             yield f"{level.cgroup}: {level.nr_throttled} throttled of {level.nr_periods} periods"
         # Not the ledger's own: it is a difference of two sums, and compared with the cgroup's.
@@ -138,9 +140,13 @@ def _cgroups(evidence: Evidence) -> Iterator[str]:
         # Several lives are read with gaps between them, and the ledger counts through these.
         own_ns = level.window_ns + CLOCK_SLACK_NS if level.lives == 1 else read_ns
         for usage_ns, within_ns in ((level.usage_ns or 0, own_ns), (level.bpf_usage_ns or 0, read_ns)):
-            most_ns = (within_ns + skew_ns + 2 * view.tick_ns(evidence)) * (1 + CLOCK_SLACK_RATIO)
+            most_ns = (within_ns + late_ns) * (1 + CLOCK_SLACK_RATIO)
             if cpus and usage_ns > cpus * most_ns:
                 yield f"{level.cgroup}: {usage_ns} ns of CPU time, more than {cpus} CPUs have in {within_ns:.0f} ns"
+
+    found = [(level, texts) for level in evidence.bandwidth if (texts := tuple(problems(level)))]
+    for _, texts in sorted(found, key=lambda one: (one[0].claim, one[0].level)):
+        yield from texts
 
 
 def _underway(evidence: Evidence, level: BandwidthUse) -> int:

@@ -101,7 +101,8 @@ def _is_over(owner: Claim, at_ns: int, evidence: Evidence) -> bool:
     ]
     if events:
         return max(events)[1] in (GONE, REMOVED)
-    ran = any(row.switches or row.run_ns or row.samples for row in evidence.cpu_use if row.claim == owner.name)
-    seen = any(mask.claim == owner.name for mask in evidence.thread_masks)
+    own_rows = view.by_claim(evidence.cpu_use).get(owner.name, ())
+    ran = any(row.switches or row.run_ns or row.samples for row in own_rows)
+    seen = owner.name in view.by_claim(evidence.thread_masks)
     files = [row.empty for row in evidence.files_before if row.cgroup == owner.cgroup]
     return bool(files) and all(files) and not ran and not seen

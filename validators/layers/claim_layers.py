@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
@@ -45,6 +46,11 @@ class ClaimLayers:
     """The cgroup's CPUs while it was being made, too: a thread may have held them as long."""
     masks: list[ThreadMask]
 
+    @property
+    def always(self) -> CpuSet:
+        """CPUs that the cgroup had in every reading; none where it was not read."""
+        return reduce(CpuSet.__and__, (run.cpus for run in self.making)) if self.making else CpuSet()
+
     def wrote_itself(self, run: Stretch, one: Stretch) -> bool:
         """Return whether the runtime says next, and in time, what the cgroup became after ``one``: it wrote it.
 
@@ -59,12 +65,13 @@ class ClaimLayers:
 def claim_layers(claim: Claim, evidence: Evidence, rows: list[LayerView], masks: list[ThreadMask]) -> ClaimLayers:
     """Put together what was stated of a claim. :param rows: the layers' of it. :param masks: of its threads."""
     made = _made(claim, evidence)
+    making = _granted(claim, evidence, ())
     return ClaimLayers(
         state=_stretches(rows, Layer.CHECKPOINT),
         api=_stretches(rows, Layer.POD_RESOURCES),
         asked=_stretches(rows, Layer.RUNTIME),
-        cgroup=_granted(claim, evidence, [end_ns + SETUP_NS for end_ns in made]),
-        making=_granted(claim, evidence, ()),
+        cgroup=_granted(claim, evidence, [end_ns + SETUP_NS for end_ns in made]) if made else making,
+        making=making,
         masks=_present(made, masks),
     )
 

@@ -260,8 +260,9 @@ def _held(layers: ClaimLayers) -> list[Finding]:
     """What is against what threads hold: the kernel moves them when the file is written."""
     if not layers.cgroup:
         return []
+    always = layers.always
     for mask in layers.masks:
-        if mask.last_at_ns - mask.first_at_ns < GUARD_NS:
+        if mask.cpus_allowed <= always or mask.last_at_ns - mask.first_at_ns < GUARD_NS:
             continue
         since_ns = mask.last_at_ns - GUARD_NS
         granted = CpuSet.union(

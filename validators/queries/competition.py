@@ -76,11 +76,12 @@ def _child(cgroup: str, below: list[Claim], evidence: Evidence) -> Child:
     between = [scheduler_weight(files) for _, files in file_history.readings(evidence, cgroup)]
     if any(weight not in (None, weights[0]) for weight in (*between, weights[1])):
         return no(f"the weight of {cgroup} changed in the window")
-    read = (row for row in evidence.bandwidth if row.cgroup == cgroup and row.usage_ns is not None)
+    read = (row for row in view.bandwidth_by_cgroup(evidence).get(cgroup, ()) if row.usage_ns is not None)
     row = min(read, key=lambda row: (row.claim, row.level), default=None)
     if row is None or row.usage_ns is None or row.window_ns <= 0:
         return no(f"the CPU time of {cgroup} was not read")
-    if any(own.nr_throttled for own in evidence.bandwidth if own.claim in names and _within(own.cgroup, cgroup)):
+    own_rows = view.by_claim(evidence.bandwidth)
+    if any(own.nr_throttled for name in names for own in own_rows.get(name, ()) if _within(own.cgroup, cgroup)):
         return no(f"{cgroup} was throttled by a quota")
     demands = [claim.demand_cpus for claim in below]
     if any(demand is None for demand in demands):
@@ -120,9 +121,10 @@ def _weight(files: tuple[CgroupFiles, ...], cgroup: str) -> int | None:
 def _halves(names: tuple[str, ...], evidence: Evidence) -> tuple[int, int] | None:
     middle = evidence.duration_ns // 2
     sums = [0, 0]
-    seen = set()
-    for row in evidence.usage_bins:
-        if row.claim in names:
-            seen.add(row.claim)
+    slots = view.by_claim(evidence.usage_bins)
+    for name in set(names):
+        if name not in slots:
+            return None
+        for row in slots[name]:
             sums[row.start_at_ns + row.length_ns // 2 >= middle] += row.usage_ns
-    return (sums[0], sums[1]) if seen == set(names) else None
+    return sums[0], sums[1]

@@ -28,9 +28,10 @@ def _departed(claim: Claim, evidence: Evidence) -> bool:
     if {change.what for change in view.changes_of(claim.name, evidence.transitions)} != {"claim-removed"}:
         return False  # most: of hundreds of claims nothing else is looked for
     first = view.files_of(evidence.files_before, claim.cgroup)
-    own = [row for row in evidence.bandwidth if row.claim == claim.name]
+    own = view.by_claim(evidence.bandwidth).get(claim.name, ())
+    ran = view.by_claim(evidence.cpu_use).get(claim.name, ())
     return (
         (first is None or first.empty or view.level(own, 0) is None)
-        and not any(row.switches or row.run_ns or row.samples for row in evidence.cpu_use if row.claim == claim.name)
-        and not any(mask.claim == claim.name for mask in evidence.thread_masks)
+        and not any(row.switches or row.run_ns or row.samples for row in ran)
+        and claim.name not in view.by_claim(evidence.thread_masks)
     )

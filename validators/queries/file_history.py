@@ -6,7 +6,7 @@ being set up. Facts only; the rules say what follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from toolkit.model.claims import Claim
@@ -60,11 +60,14 @@ def unread_ns(evidence: Evidence) -> int:
 def readings(evidence: Evidence, cgroup: str) -> list[tuple[int, CgroupFiles]]:
     """Return the distinct readings of a cgroup in order of time since the window opened."""
     first, last = view.files_of(evidence.files_before, cgroup), view.files_of(evidence.files_after, cgroup)
-    wanted = cgroup.rstrip("/") or "/"
-    during = [(row.at_ns, row) for row in view.files_by_cgroup(evidence.files_during).get(wanted, ())]
+    during = [(row.at_ns, row) for row in _between(evidence, cgroup)]
     found = [] if first is None else [(0, first)]
     found += sorted(during, key=lambda entry: entry[0])
     return found if last is None else [*found, (evidence.duration_ns, last)]
+
+
+def _between(evidence: Evidence, cgroup: str) -> Sequence[CgroupFiles]:
+    return view.files_by_cgroup(evidence.files_during).get(cgroup.rstrip("/") or "/", ())
 
 
 def deviations(
@@ -75,9 +78,9 @@ def deviations(
     :param cgroup: another one than the claim's own.
     :param ends: also where nothing was read in between: the caller does not judge both ends by themselves.
     """
-    history = readings(evidence, cgroup or claim.cgroup)
-    if not ends and not any(0 < at_ns < evidence.duration_ns for at_ns, _ in history):
+    if not ends and not any(0 < row.at_ns < evidence.duration_ns for row in _between(evidence, cgroup or claim.cgroup)):
         return ()  # nothing changed in between
+    history = readings(evidence, cgroup or claim.cgroup)
     transitions = view.changes_of(claim.name, evidence.transitions)
     changes = view.mask_changes(claim.name, transitions)
     found: list[Deviation] = []

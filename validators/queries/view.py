@@ -164,11 +164,11 @@ def levels_of(claim: Claim, evidence: Evidence) -> list[BandwidthUse]:
     own = list(_bandwidth_by_claim(evidence).get(claim.name, ()))
     if own or claim.kind.carries_tasks:
         return own
-    read = [row for row in evidence.bandwidth if row.cgroup == claim.cgroup]
+    read = bandwidth_by_cgroup(evidence).get(claim.cgroup)
     if not read:
         return []
     found = min(read, key=lambda row: (row.claim, row.level))
-    above = [row for row in evidence.bandwidth if row.claim == found.claim and row.level >= found.level]
+    above = [row for row in _bandwidth_by_claim(evidence)[found.claim] if row.level >= found.level]
     return [replace(row, claim=claim.name, level=row.level - found.level, bpf_usage_ns=None) for row in above]
 
 
@@ -265,6 +265,15 @@ def _passing(evidence: Evidence) -> frozenset[str]:
 @memoised
 def _bandwidth_by_claim(evidence: Evidence) -> dict[str, list[BandwidthUse]]:
     return by_claim(evidence.bandwidth)
+
+
+@memoised
+def bandwidth_by_cgroup(evidence: Evidence) -> dict[str, list[BandwidthUse]]:
+    """Group bandwidth rows by cgroup: one above hundreds of claims has a row of each."""
+    groups: defaultdict[str, list[BandwidthUse]] = defaultdict(list)
+    for row in evidence.bandwidth:
+        groups[row.cgroup].append(row)
+    return dict(groups)
 
 
 @memoised

@@ -8,7 +8,7 @@ from toolkit.model.verdict import Outcome
 from validators.queries import file_history, view
 from validators.quota import bandwidth
 from validators.quota.bandwidth import Conditions, Limit
-from validators.quota.case import Case, Finding, conditions_of, failed, undecided
+from validators.quota.case import Case, Finding, conditions_of, failed, overrun_ns, undecided
 from validators.wording import plural
 
 BIN_ERROR_RATIO = 0.02
@@ -180,7 +180,7 @@ def ancestor_too_much(case: Case) -> Finding | None:
             continue
         # Tasks that no claim describes run there as well: allow for what they may do in the kernel.
         cpus = max(1, len(view.online(case.evidence)))
-        conditions = conditions_of(case.evidence, row.window_ns, cpus, case.evidence.cpu_use)
+        conditions = conditions_of(case.evidence, row.window_ns, cpus, overrun_ns(case.evidence))
         # Nor is it known of which class they are: the count of periods binds those of one class only.
         most = bandwidth.upper(limit, conditions, None)
         section_ns = bandwidth.kernel_section_ns(limit, conditions, row.system_ns)

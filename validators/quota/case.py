@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from toolkit.model.claims import Claim
@@ -160,8 +159,11 @@ class Case:
         return measures
 
 
-def conditions_of(evidence: Evidence, window_ns: int, cpus: int, rows: Iterable[CpuUse]) -> Conditions:
-    """Return what widens the bounds on this machine. :param rows: of what runs in the group."""
+def conditions_of(evidence: Evidence, window_ns: int, cpus: int, overrun_ns: int) -> Conditions:
+    """Return what widens the bounds on this machine.
+
+    :param overrun_ns: for how long CPUs stood still under what runs in the group.
+    """
     slice_us = evidence.environment.bandwidth_slice_us or bandwidth.DEFAULT_SLICE_US
     return Conditions(
         window_ns=window_ns,
@@ -169,7 +171,7 @@ def conditions_of(evidence: Evidence, window_ns: int, cpus: int, rows: Iterable[
         tick_ns=view.tick_ns(evidence),
         slice_ns=slice_us * bandwidth.NS_PER_US,
         stopped_ns=view.stopped_ns(evidence),
-        overrun_ns=sum(row.standstill_ns for row in rows),
+        overrun_ns=overrun_ns,
     )
 
 
@@ -202,12 +204,20 @@ def make_case(
         ancestors=tuple(sorted((row for row in levels if row.level > 0), key=lambda row: row.level)),
         bins=tuple(bins),
         limit=Limit(quota_us=quota_us, period_us=claim.period_us, burst_us=claim.burst_us),
-        conditions=replace(conditions_of(evidence, own.window_ns, cpus, rows), lives=own.lives),
+        conditions=replace(
+            conditions_of(evidence, own.window_ns, cpus, sum(row.standstill_ns for row in rows)), lives=own.lives
+        ),
         usage_ns=own.usage_ns,
         nr_periods=own.nr_periods,
         nr_throttled=own.nr_throttled,
         unbound=unbound(evidence, names),
     )
+
+
+@memoised
+def overrun_ns(evidence: Evidence) -> int:
+    """Return for how long CPUs stood still under claims, together."""
+    return sum(row.standstill_ns for row in evidence.cpu_use)
 
 
 def unbound(evidence: Evidence, names: frozenset[str]) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ def _judge(
     if claim.cpus is None:
         return Judgement(ID, claim.name)(Outcome.SKIPPED, "no CPU set was promised")
     changes = view.mask_changes(claim.name, transitions)
+    grants = view.by_claim(evidence.granted).get(claim.name, ())
     sets = {epoch: view.set_at_epoch(claim, changes, epoch) or claim.cpus for epoch in {mask.epoch for mask in masks}}
     # Most of thousands are what was promised, and the integers are compared at a third of the cost.
     unlike = [(mask, promised) for mask in masks if mask.cpus_allowed.mask != (promised := sets[mask.epoch]).mask]
@@ -45,7 +46,7 @@ def _judge(
         (mask, promised)
         for mask, promised in unlike
         if not mask.cpus_allowed <= promised
-        and not mask.cpus_allowed <= promised | granted_at(claim.name, mask.first_at_ns, evidence)
+        and not mask.cpus_allowed <= promised | granted_at(mask.first_at_ns, grants)
     ]
     narrow = [mask for mask, promised in unlike if mask.cpus_allowed < promised]
     threads = {(mask.pid, mask.tid) for mask in masks}

@@ -182,7 +182,7 @@ def _cpus(claim: Claim, evidence: Evidence, rows: list[LayerView], masks: list[T
     words += _claimed(view.set_at_epoch(claim, changes, 0), view.set_at_epoch(claim, changes, len(changes)), evidence)
     granted = [(at, files.cpus_effective) for at, files in _read(evidence, claim)]
     words += _word(Layer.CGROUP, [(at, cpus) for at, cpus in granted if cpus is not None])
-    ran = CpuSet.of(row.cpu for row in evidence.cpu_use if row.claim == claim.name and any(view.steady_use(row)))
+    ran = CpuSet.of(row.cpu for row in view.by_claim(evidence.cpu_use).get(claim.name, ()) if any(view.steady_use(row)))
     if not ran:
         return words
     # After a planned change only what belongs to the new set is compared.

@@ -68,7 +68,7 @@ def _judge(
     late = {change: _late_masks(change, epoch, masks) for epoch, change in enumerate(planned, start=1)}
     windows = [(_window_ms(change, late.get(change, [])), change) for change in changes]
     windows.sort(key=lambda entry: (-entry[0], entry[1].start_at_ns, entry[1].what))
-    rows = [row for row in evidence.cpu_use if row.claim == claim.name]
+    rows = view.by_claim(evidence.cpu_use).get(claim.name, [])
     measures = _measures(windows, rows, limit_ms)
     offenders: list[Offender] = []
     verdict = Judgement(ID, claim.name, measures, offenders)

@@ -34,7 +34,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     if not asked:
         reason = "no claim promises a weight"
         return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
-    tree = families(claims, evidence)
+    tree = families(claims, evidence) if any(claim.contended for claim in asked) else {}
     return tuple(_judge(claim, tree, evidence) for claim in asked)
 
 

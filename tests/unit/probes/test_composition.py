@@ -148,6 +148,24 @@ def test_the_controls_evidence_is_the_same_type_beside_it() -> None:
     assert ours.coverage.switches_judged == theirs.coverage.switches_judged == 1_000
 
 
+def test_the_controls_evidence_has_no_files_of_other_pods() -> None:
+    """Of hundreds of pods those above the controls alone are theirs; the claims' evidence has what it had."""
+    readings = two()
+    above = tuple(replace(BEFORE, cgroup=cgroup) for cgroup in ("/pods", "/pods/gone", "/controls", "/controls/canary"))
+    files = replace(FILES, before={row.cgroup: row for row in above}, after=above, during=above)
+    control = replace(readings.frame.subjects[-1].claim, cgroup="/controls/canary")
+    subjects = (*readings.frame.subjects[:-1], replace(readings.frame.subjects[-1], claim=control))
+    readings = Readings(replace(readings.frame, subjects=subjects), but(files))
+
+    def read(found: Evidence) -> set[tuple[str, ...]]:
+        return {
+            tuple(row.cgroup for row in part) for part in (found.files_before, found.files_after, found.files_during)
+        }
+
+    assert read(build(readings.about(["canary"]))) == {("/controls", "/controls/canary")}
+    assert read(build(readings.without(["canary"]))) == {("/pods", "/pods/gone", "/controls")}
+
+
 def test_without_controls_nothing_differs() -> None:
     """To leave out nobody is to build of everything."""
     readings = Readings(FRAME, QUIET)

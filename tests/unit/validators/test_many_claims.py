@@ -115,7 +115,8 @@ def test_no_claim_looks_at_the_rows_of_all(rows: str) -> None:
     for count in (100, 200):
         claims, seen = node(count)
         Counted.looks = 0
-        judge(claims, replace(seen, **{rows: Counted(getattr(seen, rows))}))
+        counted: dict[str, Any] = {rows: Counted(getattr(seen, rows))}
+        judge(claims, replace(seen, **counted))
         looks.append(Counted.looks)
     assert 0 < looks[1] < 3 * looks[0]
 
