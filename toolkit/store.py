@@ -31,13 +31,16 @@ from toolkit.model.result import Result, make_result
 from toolkit.model.sandbox import Sandbox
 from toolkit.model.scenario import Scenario
 from toolkit.model.serde import MAX_FILE_BYTES, from_data
-from toolkit.model.stage_text import INDENT, StageText, written
+from toolkit.model.stage_text import StageText, indent_of, written
 from toolkit.model.verdict import Verdict
 from toolkit.model.wording import kind_of
 from toolkit.regular_file import read_regular
 
 T = TypeVar("T")
 VERSION = 1
+MANY_CLAIMS = 100
+"""The files of a run of more are written on one line: nobody reads ten thousand rows, and a watch writes them twice a
+minute."""
 STAGES: dict[str, type[Any]] = {
     "scenario": Scenario,
     "plan": Plan,
@@ -92,7 +95,8 @@ def run_texts(
         "evidence": evidence,
         "canaries": canaries,
     }
-    return {stage: _text(stage, value) for stage, value in stages.items() if value is not None}
+    lines = _in_lines(claims)
+    return {stage: _text(stage, value, lines=lines) for stage, value in stages.items() if value is not None}
 
 
 def parse_run(path: Path, texts: Mapping[str, StageText]) -> StoredRun:
@@ -128,7 +132,7 @@ def with_result(
     run: StoredRun, texts: Mapping[str, StageText], verdicts: tuple[Verdict, ...]
 ) -> tuple[StoredRun, dict[str, StageText]]:
     """Add the verdicts with what they rest on, read back from their text like everything else."""
-    text = _text("result", make_result(run.evidence, verdicts))
+    text = _text("result", make_result(run.evidence, verdicts), lines=_in_lines(run.claims))
     result = _reread(text, "result", Result, str(run.path / "result.json"))
     return replace(run, result=result), {**texts, "result": text}
 
@@ -223,8 +227,12 @@ def _schema(stage: str) -> str:
     return f"pinproof.{stage}/{VERSION}"
 
 
-def _text(stage: str, value: object) -> StageText:
-    return written(value, _schema(stage))
+def _in_lines(claims: ClaimSet) -> bool:
+    return len(claims.claims) <= MANY_CLAIMS
+
+
+def _text(stage: str, value: object, *, lines: bool = True) -> StageText:
+    return written(value, _schema(stage), lines=lines)
 
 
 def _reread(text: StageText, stage: str, kind: type[T], where: str) -> T:
@@ -259,7 +267,7 @@ def _parse(content: bytes, stage: str, kind: type[T], where: str) -> T:
         data = pydantic_core.from_json(content, allow_inf_nan=False)
     except ValueError as error:
         raise InputError(where, f"not JSON: {error}", f"schema {_schema(stage)}") from None
-    if not json_text.says_itself(content, data, INDENT):
+    if not json_text.says_itself(content, data, indent_of(content)):
         json_text.check(content, where)
     if not isinstance(data, dict):
         raise InputError(where, kind_of(data), f"schema {_schema(stage)}")

@@ -61,7 +61,7 @@ def has_long(content: bytes) -> bool:
     return any(_LONG in content[end : end + _PIECE + MAX_DIGITS].translate(_ALIKE) for end in ends)
 
 
-def says_itself(content: bytes, data: object, indent: int) -> bool:
+def says_itself(content: bytes, data: object, indent: int | None) -> bool:
     """Say whether a text is what its own value is written as: then every reader reads it alike.
 
     A key that comes twice is once in the value, and what is no finite number is written otherwise. ``False`` says
@@ -73,7 +73,7 @@ def says_itself(content: bytes, data: object, indent: int) -> bool:
     return content.startswith(text) and not content[len(text) :].strip(b"\n") and not has_long(content)
 
 
-def _written(data: object, indent: int) -> bytes:
+def _written(data: object, indent: int | None) -> bytes:
     return pydantic_core.to_json(data, indent=indent, inf_nan_mode="null")
 
 

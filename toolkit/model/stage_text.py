@@ -17,6 +17,7 @@ from toolkit.model.serde import adapter_of, to_bytes
 
 T = TypeVar("T")
 INDENT = 1
+"""Of each level, where people may read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class StageText:
 
     def pieces(self) -> tuple[bytes | memoryview, ...]:
         """Return what its file holds, in the order in which it is written."""
-        head = pydantic_core.to_json({"schema": self.schema}, indent=INDENT)[:-1].rstrip(b"\n")
+        head = pydantic_core.to_json({"schema": self.schema}, indent=indent_of(self.body))[:-1].rstrip(b"\n")
         if self.body.startswith(head):
             return self.body, b"\n"
         return head, b",", memoryview(self.body)[1:], b"\n"
@@ -58,6 +59,14 @@ class StageText:
             return None
 
 
-def written(value: object, schema: str) -> StageText:
-    """Write a stage value."""
-    return StageText(schema=schema, body=to_bytes(value, INDENT))
+def written(value: object, schema: str, *, lines: bool = True) -> StageText:
+    """Write a stage value.
+
+    :param lines: each key on a line of its own, which costs half as much time again, and a fifth of the bytes.
+    """
+    return StageText(schema=schema, body=to_bytes(value, INDENT if lines else None))
+
+
+def indent_of(text: bytes) -> int | None:
+    """Return how an object was written: :data:`INDENT`, or on one line."""
+    return INDENT if text[1:2] == b"\n" else None

@@ -12,6 +12,8 @@ from tests.unit.toolkit.saved_runs import save_result, save_run
 from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit import store
 from toolkit.errors import InputError
+from toolkit.model import json_text
+from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import Plan
 from toolkit.model.result import make_result
@@ -186,6 +188,39 @@ def test_run_directories_are_new(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="new"):
         store.write_run(tmp_path / "runs" / "one", {"": texts})
     assert store.new_run_id("watch") != store.new_run_id("watch")
+
+
+def named(count: int) -> ClaimSet:
+    return ClaimSet(claims=tuple(Claim(name=f"c{number}", cgroup=f"/c{number}") for number in range(count)))
+
+
+@pytest.mark.parametrize(("count", "lines"), [(store.MANY_CLAIMS, True), (store.MANY_CLAIMS + 1, False)])
+def test_runs_of_many_claims_are_written_on_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, lines: bool
+) -> None:
+    """Both ways are read alike, and as fast: nobody looks for keys that come twice in what says itself."""
+    claims, verdicts = named(count), judge(named(count), evidence())
+    texts = store.run_texts(claims=claims, evidence=evidence(), canaries=evidence(cpu_use=()))
+    read, texts = store.with_result(store.parse_run(tmp_path / "run", texts), texts, verdicts)
+    path = store.write_run(tmp_path / "run", {"": texts})
+
+    assert {file.name: (file.read_bytes().count(b"\n") > 1) for file in path.iterdir()} == {
+        f"{stage}.json": lines for stage in ("claims", "evidence", "canaries", "result")
+    }
+    monkeypatch.setattr(json_text, "check", lambda _content, where: pytest.fail(where))
+    assert store.load_run(path) == read
+    assert (read.claims, read.evidence, read.result) == (claims, evidence(), make_result(evidence(), verdicts))
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_a_key_that_is_there_twice_is_refused_however_it_is_written(tmp_path: Path, lines: bool) -> None:
+    """Also where all the rest is as this program writes it."""
+    path = save_run(tmp_path / "run", claims=named(1 if lines else store.MANY_CLAIMS + 1), evidence=evidence())
+    text = (path / "claims.json").read_text()
+    key = '\n "strict_reservation": true,' if lines else '"strict_reservation":true,'
+    (path / "claims.json").write_text(text.replace(key.replace("true", "false"), key + key.replace("true", "false")))
+
+    assert "key 'strict_reservation' twice" in message(path)
 
 
 def test_a_result_is_read_from_directory_or_file(run: Path) -> None:

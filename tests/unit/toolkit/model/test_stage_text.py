@@ -69,6 +69,16 @@ def test_what_a_reader_of_the_file_refuses_is_not_read_back(value: Words) -> Non
     assert written(value, SCHEMA).read(Words) is None
 
 
+@pytest.mark.parametrize("value", [Words(words="ä", by_cpu={1: 2}), Named()])
+def test_on_one_line_it_says_the_same(value: Words | Named) -> None:
+    """With the schema first, and nothing else of the layout."""
+    text = written(value, SCHEMA, lines=False)
+    assert bytes(text).startswith(b'{"schema":"pinproof.words/1","')
+    assert bytes(text).count(b"\n") == 1
+    assert json.loads(bytes(text)) == json.loads(bytes(written(value, SCHEMA)))
+    assert text.read(type(value)) == value
+
+
 def test_a_text_of_something_else_is_not_read_back() -> None:
     """It is checked like any other."""
     assert StageText(schema=SCHEMA, body=b'{"words": 7}').read(Words) is None
