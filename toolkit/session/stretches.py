@@ -78,16 +78,27 @@ def of_window(
     :param before_ns: so are others that were said so long before it: what stands on while they change has begun there.
     """
     stretches = tuple(stretches)
+    if len(stretches) == 1:  # most of thousands
+        (one,) = stretches
+        said = one.first_ns <= end_ns and (one.last_ns >= start_ns or old_ns is None or one.last_ns >= old_ns)
+        return _ends(one, start_ns, end_ns) if said else []
     begun = [one for one in stretches if one.first_ns <= end_ns]
     inside = [one for one in begun if one.last_ns >= start_ns] or [
         one for one in begun[-1:] if old_ns is None or one.last_ns >= old_ns
     ]
     first_ns = min((one.first_ns for one in inside), default=start_ns)
     found = [
-        replace(one.value, at_ns=at_ns - start_ns)
+        value
         for one in begun
         if inside and (one.first_ns >= first_ns or one.last_ns >= start_ns - before_ns)
-        for at_ns in sorted({one.first_ns, min(one.last_ns, end_ns)})
+        for value in _ends(one, start_ns, end_ns)
     ]
     later = [one for one in stretches if end_ns < one.first_ns <= end_ns + after_ns]
     return found + [replace(one.value, at_ns=one.first_ns - start_ns) for one in later[:1] if found]
+
+
+def _ends(one: Stretch[Value], start_ns: int, end_ns: int) -> list[Value]:
+    """Return the value at its first reading, and at the last that is not after the window."""
+    last_ns = min(one.last_ns, end_ns)
+    first = replace(one.value, at_ns=one.first_ns - start_ns)
+    return [first] if last_ns == one.first_ns else [first, replace(one.value, at_ns=last_ns - start_ns)]
