@@ -120,7 +120,7 @@ class CpuSet:
 
     def __str__(self) -> str:
         """Write the list format; the empty set is ``""``."""
-        return _listed(self.mask)
+        return _known(self.mask) if self.mask.bit_length() <= _SMALL else _listed(self.mask)
 
     def __repr__(self) -> str:
         return f"CpuSet({str(self)!r})"
@@ -208,7 +208,10 @@ _parsed = lru_cache(maxsize=4096)(CpuSet.parse)
 """Evidence of a node has tens of thousands of sets, and few different ones."""
 
 
-@lru_cache(maxsize=4096)
+_SMALL = 1024
+"""CPUs: so many machines have at most, and so large a text may be kept."""
+
+
 def _listed(mask: int) -> str:
     parts = []
     base = 0
@@ -222,5 +225,7 @@ def _listed(mask: int) -> str:
         base += run
     return ",".join(parts)
 
+
+_known = lru_cache(maxsize=4096)(_listed)
 
 EMPTY = CpuSet(0)

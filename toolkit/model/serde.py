@@ -35,8 +35,7 @@ stage_value = with_config(ConfigDict(extra="forbid", allow_inf_nan=False))
 _adapters: dict[object, TypeAdapter[Any]] = {}
 
 
-def adapter_of(kind: type[T]) -> TypeAdapter[T]:
-    """Return what reads and writes values of a type, made once."""
+def _adapter(kind: type[T]) -> TypeAdapter[T]:
     if kind not in _adapters:
         _adapters[kind] = TypeAdapter(kind)
     return _adapters[kind]
@@ -86,7 +85,7 @@ def to_json(value: object, indent: int | None = None) -> str:
 
 def to_bytes(value: object, indent: int | None = None) -> bytes:
     """Write a stage value as JSON text of printable characters, in UTF-8."""
-    adapter = adapter_of(type(value))
+    adapter = _adapter(type(value))
     try:
         text = adapter.dump_json(value, indent=indent)
     except PydanticSerializationError:
@@ -125,7 +124,7 @@ def from_json(kind: type[T], text: str | bytes, where: str) -> T:
     :raises InputError: one line with the place and the problem.
     """
     try:
-        value = adapter_of(kind).validate_json(text, strict=False)
+        value = _adapter(kind).validate_json(text, strict=False)
     except ValidationError as error:
         raise InputError(where, first_problem(error)) from None
     except RecursionError:
@@ -134,10 +133,18 @@ def from_json(kind: type[T], text: str | bytes, where: str) -> T:
     return value
 
 
+def read_back(kind: type[T], text: bytes) -> T | None:
+    """Read what :func:`to_bytes` has written; ``None``: it is not as the type says."""
+    try:
+        return _adapter(kind).validate_json(text)
+    except ValidationError:
+        return None
+
+
 def from_data(kind: type[T], data: object, where: str) -> T:
     """Read a stage value from plain data, e.g. parsed YAML."""
     try:
-        return adapter_of(kind).validate_python(data)
+        return _adapter(kind).validate_python(data)
     except ValidationError as error:
         raise InputError(where, first_problem(error)) from None
     except RecursionError:
@@ -146,7 +153,7 @@ def from_data(kind: type[T], data: object, where: str) -> T:
 
 def json_schema(kind: type[Any]) -> dict[str, object]:
     """Return the JSON Schema of a stage value."""
-    return adapter_of(kind).json_schema()
+    return _adapter(kind).json_schema()
 
 
 def read_text(path: Path, what: str, limit: int = MAX_FILE_BYTES) -> str:

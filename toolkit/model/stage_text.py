@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import pydantic_core
-from pydantic import ValidationError
 
 from toolkit.model import json_text
-from toolkit.model.serde import adapter_of, to_bytes
+from toolkit.model.serde import read_back, to_bytes
 
 T = TypeVar("T")
 INDENT = 1
@@ -51,12 +50,7 @@ class StageText:
 
         Whether a key is in it twice need not be looked for, as in a stranger's text: it is what a value was written as.
         """
-        if json_text.has_long(self.body):
-            return None
-        try:
-            return adapter_of(kind).validate_json(self.body)
-        except ValidationError:
-            return None
+        return None if json_text.has_long(self.body) else read_back(kind, self.body)
 
 
 def written(value: object, schema: str, *, lines: bool = True) -> StageText:

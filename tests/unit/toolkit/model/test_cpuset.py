@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -178,6 +179,17 @@ def test_sets_do_not_change() -> None:
         cpus.mask = 1  # type: ignore[misc]
     assert {cpus: 1}[CpuSet.of([3, 2, 1, 0])] == 1
     assert cpus != {0, 1, 2, 3}
+
+
+def test_texts_of_huge_sets_are_not_kept() -> None:
+    """A file may have thousands, each of which has a text of 200 KB."""
+    every_other = sum(1 << cpu for cpu in range(0, MAX_ID, 2))
+    tracemalloc.start()
+    try:
+        assert len({str(CpuSet(every_other >> shift)) for shift in range(0, 40, 2)}) == 20
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_edges() -> None:
