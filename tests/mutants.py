@@ -124,8 +124,8 @@ MUTANTS = (
     ),
     Mutant(
         "validators/credibility/trust.py",
-        "about = [doubt for doubt in relevant if doubt.claim in (None, verdict.subject) or verdict.subject not in names]",  # noqa: E501
-        "about = [doubt for doubt in relevant if doubt.claim in (None, verdict.subject)]",
+        "return every.weigh(verdict)  # A verdict about the node rests on the evidence of every claim.",
+        "return shared.weigh(verdict)",
         f"{_RULES}/test_trust.py",
     ),
     Mutant(

@@ -76,10 +76,7 @@ def online(evidence: Evidence) -> CpuSet:
 
 
 def changes_of(claim: str, transitions: Iterable[Transition]) -> Sequence[Transition]:
-    """Return what happened to a claim, in the order of the evidence.
-
-    Where a shared pool changes it happens to hundreds, and each of them asks.
-    """
+    """Return what happened to a claim, in the order of the evidence: in a shared pool hundreds ask."""
     return by_claim(transitions).get(claim, ())
 
 
