@@ -48,6 +48,8 @@ class State:
         self.blindness = Blindness()
         self.kept: KeptFiles = NONE_KEPT
         """Reads control files: while it observes, an observer's own, or that of who follows the node."""
+        self.kept_counters: KeptFiles = NONE_KEPT
+        """Reads counters, and lists of who is in a cgroup: an observer's own, each window once."""
         self.environment: Environment | None = None
         """The machine as who observes it knows it; a window keeps what it is when it opens. ``None``: the least."""
 

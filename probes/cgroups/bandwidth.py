@@ -11,7 +11,8 @@ from functools import lru_cache
 from probes.cgroups.lives import Account, Reading
 from probes.node.system import bring_up_to_date
 from toolkit.host import cgroupfs
-from toolkit.host.cgroupfs import Hierarchy
+from toolkit.host.cgroupfs import CpuCounters, Hierarchy
+from toolkit.host.kept_files import NONE_KEPT, KeptFiles
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import BandwidthUse, CgroupFiles
 
@@ -26,25 +27,40 @@ def lineage(cgroup: str) -> tuple[str, ...]:
     return tuple("/" + "/".join(parts[:length]) for length in range(len(parts), 0, -1))
 
 
-def read_stats(hierarchy: Hierarchy, claims: Iterable[Claim], *, exact: bool = True) -> dict[str, Reading]:
-    """Read every level of every claim once, the claims' own cgroups last: next to the ledger's own window edge.
+class CgroupCounters:
+    """Reads them again and again. :param kept: counters, and lists of who is in a cgroup."""
 
-    :param exact: let the kernel charge what is running first; without it a reading is up to one tick behind.
-    """
-    claims = tuple(claims)
-    own = {claim.cgroup for claim in claims}
-    above = {level for claim in claims for level in lineage(claim.cgroup)[1:]} - own
-    readings = {cgroup: read_one(hierarchy, cgroup) for cgroup in sorted(above)}
-    members = {cgroup: cgroupfs.pids(hierarchy, cgroup)[:MAX_PROCESSES] for cgroup in sorted(own) if exact}
-    for cgroup in sorted(own):
-        bring_up_to_date(members.get(cgroup, ()))
-        readings[cgroup] = read_one(hierarchy, cgroup)
-    return readings
+    def __init__(self, hierarchy: Hierarchy, kept: KeptFiles = NONE_KEPT) -> None:
+        self._hierarchy, self._kept = hierarchy, kept
+        self._counters = CpuCounters(hierarchy, kept)
 
+    def read_all(self, claims: Iterable[Claim], *, exact: bool = True) -> dict[str, Reading]:
+        """Read every level of every claim once, the claims' own cgroups last: next to the ledger's own window edge.
 
-def read_one(hierarchy: Hierarchy, cgroup: str) -> Reading:
-    """Read one cgroup's counters, and which directories they come from."""
-    return Reading(ids=cgroupfs.counter_ids(hierarchy, cgroup), stat=cgroupfs.read_cpu_stat(hierarchy, cgroup))
+        :param exact: let the kernel charge what is running first; without it a reading is up to one tick behind.
+        """
+        claims = tuple(claims)
+        own = {claim.cgroup for claim in claims}
+        above = {level for claim in claims for level in lineage(claim.cgroup)[1:]} - own
+        readings = {cgroup: self.read(cgroup) for cgroup in sorted(above)}
+        members = {cgroup: self._processes(cgroup) for cgroup in sorted(own) if exact}
+        for cgroup in sorted(own):
+            bring_up_to_date(members.get(cgroup, ()))
+            readings[cgroup] = self.read(cgroup)
+        return readings
+
+    def read(self, cgroup: str) -> Reading:
+        """Read one cgroup's counters, and which directories they come from."""
+        stat, ids = self._counters.read(cgroup)
+        return Reading(ids=ids, stat=stat)
+
+    def keep(self, claims: Iterable[Claim]) -> None:
+        """Leave nothing open that these claims do not need."""
+        levels = {level for claim in claims for level in lineage(claim.cgroup)}
+        self._kept.keep(folder for level in levels for folder in self._counters.folders(level))
+
+    def _processes(self, cgroup: str) -> tuple[int, ...]:
+        return cgroupfs.pids(self._hierarchy, cgroup, self._kept)[:MAX_PROCESSES]
 
 
 def bandwidth_use(

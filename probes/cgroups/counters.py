@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 
-from probes.cgroups.bandwidth import lineage, read_one, read_stats
+from probes.cgroups.bandwidth import CgroupCounters, lineage
 from probes.cgroups.decoder import BandwidthReading
 from probes.cgroups.lives import Lives, Reading
 from probes.readings import Moment
@@ -15,6 +15,7 @@ from probes.subjects import Subject
 from probes.switches.watch import SwitchWatch
 from probes.windows import Windows
 from probes.witness import OpenWindow, Watch, Witness
+from toolkit.model.claims import Claim
 
 TURN_NS = 500_000_000
 """A cgroup above several claims that was read less than so long ago is not read again for the next of them."""
@@ -31,8 +32,8 @@ class StatEdge:
 class BandwidthWatch(Watch[StatEdge]):
     """One window."""
 
-    def __init__(self, state: State, window: OpenWindow, first: StatEdge) -> None:
-        self._state, self._window, self._first = state, window, first
+    def __init__(self, state: State, counters: CgroupCounters, window: OpenWindow, first: StatEdge) -> None:
+        self._state, self._counters, self._window, self._first = state, counters, window, first
         self._lives = Lives()
         self._base_ns: dict[str, int] = {}
         self._read_ns: dict[str, int] = {}
@@ -46,7 +47,7 @@ class BandwidthWatch(Watch[StatEdge]):
 
     def claim_added(self, subject: Subject) -> None:
         """Begin an account of a claim, with what the ledger has counted of it by then."""
-        readings = read_stats(self._state.hierarchy, [subject.claim])
+        readings = self._counters.read_all([subject.claim])
         self._state.ledger.split(self._state.ledger.sampled())
         used = self._base_ns[subject.name] = self._usage_ns(subject)
         for cgroup, reading in readings.items():
@@ -62,7 +63,7 @@ class BandwidthWatch(Watch[StatEdge]):
     def cgroup_changed(self, subject: Subject, made_ns: int | None) -> None:
         """Read a claim's counters at all levels; ``made_ns``: when its cgroup was made, where that is news."""
         used = self._usage_ns(subject)
-        for cgroup, reading in read_stats(self._state.hierarchy, [subject.claim], exact=False).items():
+        for cgroup, reading in self._counters.read_all([subject.claim], exact=False).items():
             own = cgroup == subject.claim.cgroup
             self._lives.read(cgroup, reading, used if own else None, made_ns if own else None)
 
@@ -79,9 +80,9 @@ class BandwidthWatch(Watch[StatEdge]):
         used = self._usage_ns(subject)
         for level in lineage(cgroup)[1:]:
             if now_ns - self._read_ns.get(level, 0) >= TURN_NS:
-                self._lives.read(level, read_one(self._state.hierarchy, level), None)
+                self._lives.read(level, self._counters.read(level), None)
                 self._read_ns[level] = now_ns
-        self._lives.read(cgroup, read_one(self._state.hierarchy, cgroup), used)
+        self._lives.read(cgroup, self._counters.read(cgroup), used)
 
     def close(self, edge: StatEdge, moment: Moment) -> None:
         """Take the last reading."""
@@ -118,16 +119,30 @@ class Bandwidth(Witness[StatEdge]):
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
+        self._counters: CgroupCounters | None = None
+
+    @property
+    def counters(self) -> CgroupCounters:
+        """Reads them."""
+        if self._counters is None:
+            self._counters = CgroupCounters(self._windows.hierarchy, self._windows.kept_counters)
+        return self._counters
 
     def begin(self, window: OpenWindow, first: StatEdge) -> BandwidthWatch:
         """Begin with a window."""
-        return BandwidthWatch(self._windows, window, first)
+        return BandwidthWatch(self._windows, self.counters, window, first)
 
     def edge(self, turn: bool) -> Generator[None, None, StatEdge]:
         """Read every level of every claim."""
         del turn
-        windows = self._windows
         at_ns = time.monotonic_ns()
-        stats = read_stats(windows.hierarchy, [subject.claim for subject in windows.subjects.values()])
+        stats = self.counters.read_all(self._claims())
         yield
         return StatEdge(at_ns=at_ns, stats=stats)
+
+    def forget_old(self) -> None:
+        """Close the files of cgroups that nobody watches any more."""
+        self.counters.keep(self._claims())
+
+    def _claims(self) -> list[Claim]:
+        return [subject.claim for subject in self._windows.subjects.values()]

@@ -6,7 +6,7 @@ pass for them: each is named, and counted by its own counters. A thread of a cla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,11 +51,13 @@ Counts = Mapping[int, int]
 """Thread id -> how often the kernel says that it was switched out."""
 
 
-def read_counts(root: Path, wanted: Callable[[int], bool]) -> dict[int, int]:
-    """Return the kernel's switch counts of all threads that are wanted."""
+def read_counts(root: Path, wanted: Callable[[int], bool], but: Collection[int] = ()) -> dict[int, int]:
+    """Return the kernel's switch counts of all threads that are wanted. :param but: processes without any."""
     counts = {}
     place = str(root)
     for pid in procfs.pids(root):
+        if pid in but:
+            continue
         # Most processes have one thread, and say so in the file that has the counts: no need to list their threads.
         own = switches_and_threads(pid, place) if wanted(pid) else None
         if own is not None:

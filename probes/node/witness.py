@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from probes.node.decoder import OwnEdge, OwnReading, SystemEdge, SystemReading, ThreadReading
-from probes.node.system import read_run_delay, read_system
+from probes.node.system import read_system
 from probes.node.untraced import Untraced, read_again, read_counts, untraced
+from probes.node.waits import Inside, Waits
 from probes.readings import Moment
+from probes.subjects import Subject
 from probes.windows import Windows
 from probes.witness import OpenWindow, Watch, Witness
 from toolkit.host import cgroupfs
@@ -21,7 +23,7 @@ class ThreadEdge:
 
     :param delays: claim -> thread -> time that it waited (ns).
     :param switches: thread -> how often it was switched out, before and after the kernel's total was read.
-    :param members: the threads of all claims.
+    :param members: the processes of all claims, and the threads of claims whose processes are not whole.
     """
 
     delays: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
@@ -57,6 +59,7 @@ class Threads(Witness[ThreadEdge]):
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
+        self._waits: Waits | None = None
 
     def begin(self, window: OpenWindow, first: ThreadEdge) -> ThreadWatch:
         """Begin with a window."""
@@ -64,21 +67,32 @@ class Threads(Witness[ThreadEdge]):
         return ThreadWatch(self._windows, first)
 
     def edge(self, turn: bool) -> Generator[None, None, ThreadEdge]:
-        """Read every thread's counters on both sides of the kernel's total.
+        """Read every thread's counters on both sides of the kernel's total, and last how long claims' threads waited.
 
         What moved in between is how far the sum may be off. At the end only those that the ledger never saw: nobody
         else is looked up there. One that it saw first in between is not hidden: what it did is judged.
         """
         windows, root, ledger = self._windows, self._windows.root, self._windows.ledger
-        claims = [subject.claim for subject in windows.subjects.values()]
-        members = {claim.name: cgroupfs.tids(windows.hierarchy, claim.cgroup) for claim in claims}
-        delays = {name: read_run_delay(tids, root) for name, tids in members.items()}
+        subjects = list(windows.subjects.values())
+        inside, claimed = self._members(subjects)
         # A thread of a claim is never excused, so nobody asks for its switches: on a full node they are most threads.
-        claimed = frozenset(tid for tids in members.values() for tid in tids)
-        counts = read_counts(root, lambda tid: tid not in claimed and not ledger.seen(tid)) if turn else {}
+        whole = {pid for pids in inside.values() for pid in pids or ()}
+        counts = read_counts(root, lambda tid: tid not in claimed and not ledger.seen(tid), whole) if turn else {}
         yield
         again = {tid: count for tid, count in read_again(root, counts).items() if not ledger.seen(tid)}
-        return ThreadEdge(delays=delays, switches=(counts, again), members=claimed)
+        yield
+        # The window that has ended has counted everybody who ran in it.
+        if self._waits is None:
+            self._waits = Waits(root, windows.hierarchy, ledger)
+        delays = self._waits.read(subjects, inside, ledger.window - turn)
+        return ThreadEdge(delays=delays, switches=(counts, again), members=claimed | whole)
+
+    def _members(self, subjects: Sequence[Subject]) -> tuple[Inside, frozenset[int]]:
+        """Return by ident the processes that are in its cgroup with all threads, and the threads of the others."""
+        hierarchy, kept = self._windows.hierarchy, self._windows.kept_counters
+        inside = {one.ident: cgroupfs.whole_processes(hierarchy, one.claim.cgroup, kept) for one in subjects}
+        others = (one for one in subjects if inside[one.ident] is None)
+        return inside, frozenset(tid for one in others for tid in cgroupfs.tids(hierarchy, one.claim.cgroup))
 
 
 class SystemWatch(Watch[SystemEdge]):

@@ -1,6 +1,10 @@
 """Which processes and threads are in a cgroup and its descendants.
 
-Source: Documentation/admin-guide/cgroup-v2.rst ("Threads"), cgroup-v1/cgroups.rst.
+Lists of the v2 hierarchy can be read through descriptors that stay open. Those of v1 hierarchies are opened each time:
+the kernel makes one for all who have it open, and shows it to them for a second.
+
+Source: Documentation/admin-guide/cgroup-v2.rst ("Threads"), cgroup-v1/cgroups.rst; kernel/cgroup/cgroup.c
+(``__cgroup_procs_start``: begins anew at position 0), cgroup-v1.c (``CGROUP_PIDLIST_DESTROY_DELAY``).
 """
 
 from __future__ import annotations
@@ -12,21 +16,27 @@ from pathlib import Path
 
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
 from toolkit.host.cgroup_paths import relative
+from toolkit.host.kept_files import NONE_KEPT, KeptFiles
 
 _LEAF_LINKS = 2
 """Links of a directory without directories in it: its name and its own ".". Where a file system counts otherwise
 (btrfs: always 1) the tree is walked. Of a cgroup, which has some fifty files, one stat(2) says so instead of a listing.
 Source: fs/kernfs/inode.c (``kernfs_refresh_inode``: ``set_nlink(inode, kn->dir.subdirs + 2)``)."""
 
+_ONE_READ = 2048
+"""A list that is longer may go on where a read ended: one read gives what fits into a page, all lines but the last.
+Source: fs/seq_file.c (``seq_read_iter``)."""
 
-def pids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, ...]:
+
+def pids(hierarchy: Hierarchy, cgroup: str, kept: KeptFiles = NONE_KEPT) -> tuple[int, ...]:
     """Return the processes of the cgroup and its descendants, sorted.
 
     Membership is that of the identity (v2) hierarchy where the cgroup exists there, else of the v1 cpuset, else v1 cpu.
     """
     found: set[int] = set()
-    for directory in _member_dirs(hierarchy, cgroup):
-        text = read_control(f"{directory}/cgroup.procs")
+    mount, directories = _member_dirs(hierarchy, cgroup)
+    for directory in directories:
+        text = _listed(directory, "cgroup.procs", kept if mount == hierarchy.unified else NONE_KEPT)
         if text is not None:
             found.update(_numbers(text))
         else:  # a threaded cgroup refuses this file (EOPNOTSUPP); its threads name their processes
@@ -40,8 +50,23 @@ def pids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, ...]:
 def tids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, ...]:
     """Return the threads of the cgroup and its descendants, sorted; membership as in :func:`pids`."""
     found: set[int] = set()
-    for directory in _member_dirs(hierarchy, cgroup):
+    for directory in _member_dirs(hierarchy, cgroup)[1]:
         found.update(_threads(directory))
+    return tuple(sorted(found))
+
+
+def whole_processes(hierarchy: Hierarchy, cgroup: str, kept: KeptFiles = NONE_KEPT) -> tuple[int, ...] | None:
+    """Return the processes of the cgroup and its descendants, sorted, if all threads of each are there, too.
+
+    So it is in the v2 hierarchy, but for threaded cgroups, which do not list processes. ``None``: it is not known.
+    """
+    mount, directories = _member_dirs(hierarchy, cgroup)
+    found: set[int] = set()
+    for directory in directories:
+        text = _listed(directory, "cgroup.procs", kept) if mount == hierarchy.unified else None
+        if text is None:
+            return None
+        found.update(_numbers(text))
     return tuple(sorted(found))
 
 
@@ -51,6 +76,14 @@ def tids_below(mount: Path, cgroup: str) -> frozenset[int] | None:
     if not directories:
         return None
     return frozenset(tid for one in directories for tid in _threads(one))
+
+
+def _listed(directory: str, name: str, kept: KeptFiles) -> str | None:
+    if kept is not NONE_KEPT:
+        (found,) = kept.read(directory, (name,))
+        if found is not None and len(found) < _ONE_READ:
+            return found.decode("ascii")
+    return read_control(f"{directory}/{name}")
 
 
 def _threads(directory: str) -> tuple[int, ...]:
@@ -65,14 +98,15 @@ def _read_status_tgid(hierarchy: Hierarchy, tid: int) -> int | None:
     return None if match is None else int(match[1])
 
 
-def _member_dirs(hierarchy: Hierarchy, cgroup: str) -> tuple[str, ...]:
+def _member_dirs(hierarchy: Hierarchy, cgroup: str) -> tuple[Path | None, tuple[str, ...]]:
+    """Return the mount point of the hierarchy whose members count, and the directories there."""
     path = relative(cgroup)
     legacy = dict(hierarchy.legacy)
     for mount in (hierarchy.unified, legacy.get("cpuset"), legacy.get("cpu")):
         directories = () if mount is None else _dirs(f"{mount}/{path}")
         if directories:
-            return directories
-    return ()
+            return mount, directories
+    return None, ()
 
 
 def _dirs(directory: str) -> tuple[str, ...]:

@@ -1,22 +1,19 @@
 """Readers of the cgroup file systems: v2, and v1 controllers with a bare v2 hierarchy beside them ("hybrid").
 
 Only reads; :mod:`toolkit.apply` writes. A cgroup may vanish at any moment: readers then answer "nothing" (``None``
-fields, empty tuples). Control files and counters are read here; this is also the door to where a cgroup is
-(:mod:`toolkit.host.cgroup_paths`) and what is in it (:mod:`toolkit.host.cgroup_members`).
+fields, empty tuples). Control files are read here; this is also the door to where a cgroup is
+(:mod:`toolkit.host.cgroup_paths`), what is in it (:mod:`toolkit.host.cgroup_members`) and what it has used
+(:mod:`toolkit.host.cgroup_counters`).
 
-Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/{cgroups,cpusets,memory}.rst,
-Documentation/scheduler/sched-bwc.rst.
+Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/{cgroups,cpusets,memory}.rst.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import time
-from dataclasses import dataclass
-from pathlib import Path
 
-from toolkit.host.cgroup_members import pids, tids
+from toolkit.host.cgroup_counters import CpuCounters, CpuStat, read_cpu_stat
+from toolkit.host.cgroup_members import pids, tids, whole_processes
 from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect, read_control
 from toolkit.host.cgroup_paths import (
     cgroup_id,
@@ -40,13 +37,13 @@ _BANDWIDTH_V1 = ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "c
 
 __all__ = [
     "NO_LIMIT",
+    "CpuCounters",
     "CpuStat",
     "Hierarchy",
     "Mode",
     "cgroup_id",
     "control_files",
     "control_paths",
-    "counter_ids",
     "cpuset_id",
     "detect",
     "directories",
@@ -59,25 +56,8 @@ __all__ = [
     "spelt",
     "subtree",
     "tids",
+    "whole_processes",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CpuStat:
-    """CPU time and throttling of a cgroup and its descendants; ``None`` where the kernel does not report it.
-
-    :param at_ns: CLOCK_MONOTONIC at the middle of the read.
-    :param system_ns: what of ``usage_ns`` was in the kernel, as far as its timer ticks found it there.
-    """
-
-    at_ns: int
-    usage_ns: int | None
-    nr_periods: int | None
-    nr_throttled: int | None
-    throttled_ns: int | None
-    nr_bursts: int | None
-    burst_ns: int | None
-    system_ns: int | None = None
 
 
 def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
@@ -157,64 +137,6 @@ def _bandwidth_v1(directory: str) -> dict[str, CpuSet | int | None]:
     }
 
 
-def read_cpu_stat(hierarchy: Hierarchy, cgroup: str) -> CpuStat:
-    """Read CPU time and throttling counters (v2 ``cpu.stat``; v1 ``cpu.stat`` and ``cpuacct.usage*``)."""
-    path = relative(cgroup)
-    began = time.monotonic_ns()
-    usage: int | None = None
-    system: int | None = None
-    counters: dict[str, int] = {}
-    if hierarchy.is_v2("cpu"):
-        # Every v2 cgroup but the root has the usage part of cpu.stat, with or without the controller.
-        if hierarchy.unified is not None:
-            counters = _read_counters(f"{hierarchy.unified}/{path}/cpu.stat")
-    else:
-        counters = _read_counters(f"{hierarchy.controller_dir('cpu')}/{path}/cpu.stat")
-    cpuacct = None if hierarchy.is_v2("cpuacct") else hierarchy.controller_dir("cpuacct")
-    if cpuacct is not None:
-        usage = _read_int(f"{cpuacct}/{path}/cpuacct.usage")
-        system = _read_int(f"{cpuacct}/{path}/cpuacct.usage_sys")
-    if usage is None:
-        base = counters
-        if "usage_usec" not in base and hierarchy.unified is not None:
-            base = _read_counters(f"{hierarchy.unified}/{path}/cpu.stat")
-        usage, system = _scaled(base.get("usage_usec")), _scaled(base.get("system_usec"))
-    return CpuStat(
-        at_ns=(began + time.monotonic_ns()) // 2,
-        usage_ns=usage,
-        nr_periods=counters.get("nr_periods"),
-        nr_throttled=counters.get("nr_throttled"),
-        throttled_ns=counters.get("throttled_time", _scaled(counters.get("throttled_usec"))),
-        nr_bursts=counters.get("nr_bursts"),
-        burst_ns=counters.get("burst_time", _scaled(counters.get("burst_usec"))),
-        system_ns=system,
-    )
-
-
-def counter_ids(hierarchy: Hierarchy, cgroup: str) -> tuple[int, int]:
-    """Return the inodes of the directories whose counters :func:`read_cpu_stat` reads: usage, throttling; 0: none.
-
-    A cgroup that was made again under its name has another inode, and counts from nothing. Where usage is read from the
-    v2 hierarchy although a v1 hierarchy counts it, the number is negative: there the cgroup does not exist, or no more.
-    """
-    path = relative(cgroup)
-    counts = hierarchy.unified if hierarchy.is_v2("cpu") else hierarchy.controller_dir("cpu")
-    usage = hierarchy.unified if hierarchy.is_v2("cpuacct") else hierarchy.controller_dir("cpuacct")
-    found = [_inode(mount, path) for mount in (usage, counts)]
-    return found[0] or -_inode(hierarchy.unified, path), found[1]
-
-
-def _inode(mount: Path | None, path: str) -> int:
-    try:
-        return 0 if mount is None else os.stat(f"{mount}/{path}").st_ino  # noqa: PTH116 a thousand of them
-    except OSError:
-        return 0
-
-
-def _scaled(value_us: int | None) -> int | None:
-    return None if value_us is None else value_us * 1000
-
-
 def _read_int(path: str, no_limit: int | None = None) -> int | None:
     text = (read_control(path) or "").strip()
     if text == "max":
@@ -225,8 +147,3 @@ def _read_int(path: str, no_limit: int | None = None) -> int | None:
 def _read_set(path: str) -> CpuSet | None:
     text = read_control(path)
     return None if text is None else CpuSet.parse(text, where=path)
-
-
-def _read_counters(path: str) -> dict[str, int]:
-    pairs = (line.split() for line in (read_control(path) or "").split("\n"))
-    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}

@@ -23,6 +23,8 @@ from toolkit.host.kernel_file import open_to_read, read_once
 
 MOST = 8192
 """Descriptors that are kept: of each the kernel holds 4.6 KB, a page for its text among them. Others are opened."""
+MOST_COUNTERS = 2048
+"""Of files that are read once a window: besides those."""
 SHARE = 4
 """And at most one in so many of those that this process may have."""
 _BYTES = 1 << 16

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from probes.cgroups import counters
+from probes.cgroups.bandwidth import CgroupCounters
 from probes.cgroups.counters import BandwidthWatch, StatEdge
 from probes.cgroups.decoder import BandwidthReading
 from probes.readings import Moment
@@ -52,13 +53,13 @@ def watch(tmp_path: Path, used: Used) -> BandwidthWatch:
         place.mkdir()
         (place / "cpu.stat").write_text("usage_usec 7\nsystem_usec 1\n")
     state = SimpleNamespace(
-        hierarchy=hierarchy,
         subjects={one.name: one for one in subjects()},
         ledger=SimpleNamespace(online=lambda: EMPTY, sampled=lambda: EMPTY),
     )
-    stats = {one.claim.cgroup: counters.read_one(hierarchy, one.claim.cgroup) for one in subjects()}
+    counted = CgroupCounters(hierarchy)
+    stats = {one.claim.cgroup: counted.read(one.claim.cgroup) for one in subjects()}
     window = SimpleNamespace(watch=lambda _kind: used, closed=True)
-    return BandwidthWatch(cast("State", state), cast("OpenWindow", window), StatEdge(at_ns=1, stats=stats))
+    return BandwidthWatch(cast("State", state), counted, cast("OpenWindow", window), StatEdge(at_ns=1, stats=stats))
 
 
 def subjects() -> list[Subject]:
