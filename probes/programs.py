@@ -19,13 +19,13 @@ from probes import kernel_structs, limits
 from probes.bpfsys import Map, possible_cpus, program_info, run_program
 from probes.builder import Request
 from probes.loader import LoadedPrograms, load
+from probes.online import Online
 from probes.options import ObserveOptions
 from probes.program import Program
 from probes.records import MAX_CPUS
 from probes.ringbuf import Rings
 from toolkit.errors import HostUnsupportedError
 from toolkit.host import bpf_syscalls
-from toolkit.host.kernel_file import read_record
 from toolkit.host.perf_event import run_on_cpu_clock
 from toolkit.model.cpuset import CpuSet
 
@@ -104,6 +104,7 @@ class Programs:
         self._detach = contextlib.ExitStack()
         self._control = -1
         self._perf: dict[int, int] = {}
+        self._online = Online(root)
         self.programs: dict[str, int] = {}
         """Descriptors by name: the needed programs, and those optional ones that are attached."""
         self.sides: tuple[Side, ...] = ()
@@ -152,6 +153,7 @@ class Programs:
         limits.widen()
         self._loaded = load(self.request(self._root, self._options, self._kinds), self._root)
         try:
+            self._detach.enter_context(self._online)
             needed = [*self.PROGRAMS, *(program for kind in self._kinds for program in kind.PROGRAMS)]
             self.programs = {one.name: self._loaded.programs[one.name] for one in needed if not one.optional}
             self._control = self.programs["on_control"]
@@ -262,10 +264,7 @@ class Programs:
 
     def online(self) -> CpuSet:
         """Return the CPUs that are online now; asked twenty times a second."""
-        path = f"{self._root}/sys/devices/system/cpu/online"
-        if (text := read_record(path)) is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return CpuSet.parse(text.decode("ascii"))
+        return self._online.read()
 
     def missed_runs(self) -> int:
         """Return how many program runs the kernel skipped."""

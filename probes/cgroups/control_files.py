@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from probes.cgroups.known_files import ATTEMPTS, KnownFiles, Raw
+from probes.cgroups.known_files import ATTEMPTS, Absent, KnownFiles, Raw
 from probes.clocks import Clock
 from toolkit.model.evidence import CgroupFiles
 
@@ -46,11 +46,12 @@ class ControlFiles:
         """Readings that differed and were not kept: too many."""
 
     def read(self, cgroups: Iterable[str]) -> None:
-        """Read all of them once."""
+        """Read all of them once. :param cgroups: those above others before these."""
         began = time.monotonic_ns()
         self._known.renew()
+        absent = Absent(began)
         for cgroup in cgroups:
-            self.look(cgroup)
+            self._look(cgroup, absent)
         with self._lock:
             self._swept.beat(began)
             self._watched.beat(began)
@@ -63,8 +64,11 @@ class ControlFiles:
 
     def look(self, cgroup: str) -> None:
         """Read one cgroup, and keep what differs from the reading before."""
+        self._look(cgroup)
+
+    def _look(self, cgroup: str, absent: Absent | None = None) -> None:
         known, at_ns = self._known, time.monotonic_ns()
-        raw = known.bytes(cgroup)
+        raw = known.bytes(cgroup, absent)
         if raw == self._raw.get(cgroup) or not any(raw):
             return
         meant = known.meaning(cgroup, raw, at_ns)

@@ -30,7 +30,7 @@ from toolkit.model.evidence import CgroupFiles
 
 PERIOD_S = 1.0
 LOOK_S = 0.1
-SHARE, LONGEST_S = 0.003, 10.0
+SHARE, LONGEST_S = 0.0015, 10.0
 """Of one CPU, and the longest time from one sweep to the next."""
 COUNTERS_A_ROUND = 100
 """Claims whose counters are read in one round, with all levels above: dearer than control files, and less urgent. So
@@ -69,8 +69,9 @@ class FileReader:
         self._counters = Pace(now_s, period_s, COUNTERS_SHARE, COUNTERS_LONGEST_S)
         self._turn = 0
         self._tree = WatchedTree()
+        self._subjects: Sequence[Subject] = ()
         self._ids: dict[int, int] = {}
-        """The cgroup of every claim by ident."""
+        """The claims of the round before, and the cgroup of each by ident."""
         self._fresh: dict[int, float] = {}
         """Until when a claim's cgroup is new."""
         self._heard: tuple[int, frozenset[str]] = (0, frozenset())
@@ -112,14 +113,15 @@ class FileReader:
 
     def _know(self, subjects: Sequence[Subject], now_s: float) -> None:
         """Note which claims there are, and whose cgroup is new."""
-        ids = {subject.ident: subject.cgroup_id for subject in subjects}
-        if ids != self._ids:
+        if subjects != self._subjects or [one.cgroup_id for one in subjects] != list(self._ids.values()):
+            ids = {subject.ident: subject.cgroup_id for subject in subjects}
             new = [subject for subject in subjects if self._ids.get(subject.ident) != subject.cgroup_id]
             self._fresh |= {subject.ident: now_s + FRESH_S for subject in new}
             self._forget(level for subject in new for level in lineage(subject.claim.cgroup))
             self._tree = WatchedTree.of(subject.claim.cgroup for subject in subjects)
-            self._ids = ids
+            self._subjects, self._ids = subjects, ids
         if self._fresh:
+            ids = self._ids
             self._fresh = {ident: until for ident, until in self._fresh.items() if until > now_s and ident in ids}
 
     def _begun(self, window: Window, now_s: float) -> None:

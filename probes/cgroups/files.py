@@ -139,5 +139,4 @@ class Files(Witness[FileEdge]):
 
 def read_claim_files(known: KnownFiles, claims: list[Claim]) -> FileEdge:
     """Read the control files of every claim's cgroup and its ancestors."""
-    wanted = {level for claim in claims for level in lineage(claim.cgroup)}
-    return {cgroup: known.read(cgroup) for cgroup in sorted(wanted)}
+    return known.read_all({level for claim in claims for level in lineage(claim.cgroup)})

@@ -6,10 +6,11 @@ and is read anew. Their descriptors stay open (:mod:`toolkit.host.kept_files`).
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
@@ -22,6 +23,18 @@ ATTEMPTS = 5
 Raw = tuple[bytes | None, ...]
 Places = tuple[tuple[str, tuple[str, ...]], ...]
 """Directories of a cgroup, and the files that are read in each."""
+
+
+@dataclass(slots=True)
+class Absent:
+    """Directories that a round of readings has not found: what is below one of them is not there either.
+
+    A container is in some v1 hierarchies only, and so are all beside it.
+    """
+
+    since_ns: int
+    """When the round began."""
+    folders: set[str] = field(default_factory=set)
 
 
 class KnownFiles:
@@ -38,11 +51,21 @@ class KnownFiles:
         """Return the names of a cgroup's files."""
         return [name for _, names in self._places_of(cgroup) for name in names]
 
-    def bytes(self, cgroup: str) -> Raw:
-        """Read a cgroup's files, one after the other; ``None`` for one that cannot be read."""
+    def bytes(self, cgroup: str, absent: Absent | None = None) -> Raw:
+        """Read a cgroup's files, one after the other; ``None`` for one that cannot be read.
+
+        :param absent: of the round in which it is read, if it is one.
+        """
         found: list[bytes | None] = []
         for folder, names in self._places_of(cgroup):
-            found += self._kept.read(folder, names)
+            if absent is not None and folder[: folder.rindex("/")] in absent.folders:
+                absent.folders.add(folder)
+                found += [None] * len(names)
+                continue
+            read = self._kept.read(folder, names)
+            if absent is not None and not any(read) and not os.path.exists(folder):  # noqa: PTH110 hundreds of them
+                absent.folders.add(folder)
+            found += read
         return tuple(found)
 
     def renew(self) -> None:
@@ -69,10 +92,17 @@ class KnownFiles:
         with self._lock:
             self._known[cgroup] = raw, found
 
-    def read(self, cgroup: str) -> CgroupFiles:
-        """Read a cgroup once, at an edge of a window: what it says, known or not."""
+    def read_all(self, cgroups: Iterable[str]) -> dict[str, CgroupFiles]:
+        """Read all of them once, at an edge of a window."""
+        absent = Absent(time.monotonic_ns())
+        return {cgroup: self.read(cgroup, absent) for cgroup in sorted(cgroups)}
+
+    def read(self, cgroup: str, absent: Absent | None = None) -> CgroupFiles:
+        """Read a cgroup once: what it says, known or not."""
         at_ns = time.monotonic_ns()
-        raw = self.bytes(cgroup)
+        raw = self.bytes(cgroup, absent)
+        if absent is not None and any(folder in absent.folders for folder, _ in self._places_of(cgroup)):
+            at_ns = absent.since_ns  # so old may be what is known of that directory
         found = self.meaning(cgroup, raw, at_ns)
         if found is None:
             found = self.whole(cgroup)

@@ -11,7 +11,8 @@ from probes.cgroups.bandwidth import lineage
 
 @dataclass(frozen=True, slots=True)
 class WatchedTree:
-    """:param above: the topmost, and those of more than one claim: what is granted there may change without a write."""
+    """:param cgroups: each behind those above it.
+    :param above: the topmost, and those of more than one claim: what is granted there may change without a write."""
 
     cgroups: tuple[str, ...] = ()
     above: tuple[str, ...] = ()
@@ -20,7 +21,7 @@ class WatchedTree:
     def of(cls, claimed: Iterable[str]) -> WatchedTree:
         """Return the tree of claims' cgroups."""
         users = Counter(level for cgroup in claimed for level in lineage(cgroup))
-        return cls(tuple(users), tuple(one for one, count in users.items() if count > 1 or one.count("/") == 1))
+        return cls(tuple(sorted(users)), tuple(one for one, count in users.items() if count > 1 or one.count("/") == 1))
 
     def below(self, cgroup: str) -> tuple[str, ...]:
         """Return those below one of them."""

@@ -36,11 +36,31 @@ def record_members(threads: Map, tids: Iterable[int], ident: int, since_ns: int)
     return True
 
 
-def drop_dead(tables: tuple[Map, ...], limit: int, root: Path) -> None:
-    """Forget tasks that are gone, once a table is half full: leaders that died before their threads leave a record."""
-    for table in tables:
-        if table.count() < limit // 2:
-            continue
+class Dead:
+    """Forgets tasks that are gone, once a table is half full: leaders that died before their threads leave a record.
+
+    Counting walks through the whole table. What is in it was there at the last count, or is of a task that lived then
+    or was made since: until so many were made none can be half full.
+    """
+
+    def __init__(self, limit: int, root: Path) -> None:
+        self._half, self._root = limit // 2, root
+        self._until: int | None = None
+        """How many tasks must have been made since boot before a table can be half full; ``None``: not known."""
+
+    def drop(self, tables: tuple[Map, ...]) -> None:
+        """Look whether a table is half full, if one can be."""
+        tasks = procfs.made_and_there(self._root)
+        if tasks is not None and self._until is not None and tasks[0] < self._until:
+            return
+        counts = [table.count() for table in tables]
+        # Those that were made while it was counted, too, are after this number.
+        self._until = None if tasks is None else tasks[0] + self._half - tasks[1] - max(counts)
+        for table, count in zip(tables, counts, strict=True):
+            if count >= self._half:
+                self._drop(table)
+
+    def _drop(self, table: Map) -> None:
         for key in tuple(table.keys()):
-            if procfs.start_time(int.from_bytes(key, "little"), root) is None:
+            if procfs.start_time(int.from_bytes(key, "little"), self._root) is None:
                 table.delete(key)

@@ -14,7 +14,7 @@ from probes.records import comm
 from probes.subjects import Subject, Violation
 from probes.switches import tally
 from probes.switches.decoder import SwitchEdge
-from probes.switches.members import drop_dead
+from probes.switches.members import Dead
 from probes.switches.owners import CgroupNames
 from probes.switches.records import (
     EVENT_OUTSIDE,
@@ -51,6 +51,7 @@ class Switches(Witness[SwitchEdge]):
         self._heard: dict[int, list[Piece]] = {}
         """Pieces by window; of two windows one after the other they come mixed, each CPU reporting its own."""
         self._cgroups = CgroupNames(windows.hierarchy)
+        self._dead: Dead | None = None
 
     def running(self) -> AbstractContextManager[None]:
         """Hear the ledger's events."""
@@ -209,7 +210,8 @@ class Switches(Witness[SwitchEdge]):
         """Forget tasks that are dead; move detail entries to user space before a map is full."""
         windows, ledger, options = self._windows, self._windows.ledger, self._windows.options
         with windows.lock:
-            drop_dead((ledger.processes, ledger.threads), options.max_tasks, windows.root)
+            self._dead = self._dead or Dead(options.max_tasks, windows.root)
+            self._dead.drop((ledger.processes, ledger.threads))
             if windows.window is None or windows.window.closed:
                 return
             sizes = ((ledger.offenders, options.max_offenders), (ledger.intruders, options.max_intruders))

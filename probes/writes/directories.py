@@ -35,6 +35,8 @@ class _Cgroup:
     number: int
     path: str
     directories: set[bytes] = field(default_factory=set)
+    looked_ns: int = 0
+    """When it was looked at last."""
 
 
 @dataclass(slots=True)
@@ -128,7 +130,7 @@ class Directories:
         since_ns = before.since_ns if before is not None and same else now_ns
         self._looked[subject.name] = _Looked(subject.cgroup_id, since_ns, now_ns)
         for level in levels:
-            self._look(self._cgroups[level])
+            self._look(self._cgroups[level], now_ns)
 
     def follow(self, subject: Subject, levels: tuple[str, ...], now_ns: int) -> None:
         """Look where the claim's cgroup is another one than at the last look."""
@@ -142,12 +144,17 @@ class Directories:
         if before is None:
             return
         young = before.at_ns - before.since_ns < SETUP_NS  # until one look came late enough, however seldom they come
-        if young or now_ns - before.at_ns >= AGAIN_NS:
+        if young:
             self.look(subject, levels, now_ns)
+        elif now_ns - before.at_ns >= AGAIN_NS:
+            # One above many claims is not looked at again for each of them.
+            old = (level for level in levels if now_ns - self._cgroups[level].looked_ns >= AGAIN_NS // 2)
+            self.look(subject, tuple(old), now_ns)
         else:
             self.follow(subject, levels, now_ns)
 
-    def _look(self, cgroup: _Cgroup) -> None:
+    def _look(self, cgroup: _Cgroup, now_ns: int) -> None:
+        cgroup.looked_ns = now_ns
         found: dict[bytes, str] = {}
         for hierarchy, mount in self._mounts:
             directory = f"{mount}/{cgroup.path}"

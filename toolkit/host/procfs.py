@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,6 +97,16 @@ def tids(pid: int, root: Path = Path("/")) -> Iterator[int]:
     with contextlib.suppress(OSError):
         for name in os.listdir(root / f"proc/{pid}/task"):  # noqa: PTH208 - as above
             yield int(name)
+
+
+def made_and_there(root: Path = Path("/")) -> tuple[int, int] | None:
+    """Return how many tasks were made since boot, threads included, and how many there are; ``None``: not reported.
+
+    Source: proc(5), ``processes`` in ``/proc/stat`` (kernel/fork.c, ``total_forks``), and ``/proc/loadavg``.
+    """
+    made = re.search(r"^processes (\d+)$", read_control(root / "proc/stat") or "", re.MULTILINE | re.ASCII)
+    there = re.search(r"/(\d+) \d+\n", read_control(root / "proc/loadavg") or "", re.ASCII)
+    return None if made is None or there is None else (int(made[1]), int(there[1]))
 
 
 def mount_points(root: Path = Path("/")) -> tuple[str, ...]:

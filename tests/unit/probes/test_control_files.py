@@ -20,7 +20,7 @@ from probes.cgroups.known_files import ATTEMPTS, KnownFiles
 from probes.readings import Readings
 from tests.unit.probes.readings import FILES, FRAME, but
 from toolkit.host.cgroupfs import Hierarchy, Mode
-from toolkit.host.kept_files import NONE_KEPT
+from toolkit.host.kept_files import NONE_KEPT, KeptFiles
 from toolkit.model.blind_spots import Witness
 from toolkit.model.cgroup_manager import CgroupManager
 from toolkit.model.cpuset import CpuSet
@@ -249,3 +249,45 @@ def test_a_window_ends_while_files_are_read(tree: Tree) -> None:
         other.join()
     assert known.meaning("/a", (), 1) is not None
     assert known.meaning("/b", (), 1) is None
+
+
+def test_what_is_below_an_absent_directory_is_not_looked_for(tmp_path: Path) -> None:
+    """In one round; the next one looks again, and so does who looks at one cgroup."""
+    hierarchy = Hierarchy(
+        root=tmp_path,
+        mode=Mode.HYBRID,
+        unified=tmp_path / "unified",
+        legacy=(("cpu", tmp_path / "cpu"), ("cpuset", tmp_path / "cpuset")),
+    )
+    all_of_them = ("/pods", "/pods/one", "/pods/one/db", "/pods/two")
+    for cgroup in all_of_them:
+        (tmp_path / "cpuset" / cgroup[1:]).mkdir(parents=True)
+        (tmp_path / "cpuset" / cgroup[1:] / "cpuset.cpus").write_text("0-1\n")
+    looked = list[str]()
+
+    class Kept(KeptFiles):
+        def read(self, folder: str, *others: Any) -> list[bytes | None]:
+            looked.append(folder.removeprefix(f"{tmp_path}/"))
+            return super().read(folder, *others)
+
+    known = KnownFiles(hierarchy, Kept(0))
+    known.read_all(all_of_them)  # what the bytes mean is not known before
+    looked.clear()
+    before = time.monotonic_ns()
+    first = known.read_all(all_of_them)
+    assert [one for one in looked if one.startswith("cpu/")] == ["cpu/pods"]
+    assert len(looked) == 5
+    assert [one.at_ns for one in first.values()] == [first["/pods"].at_ns] * 4, "not younger than the look"
+    assert before <= first["/pods"].at_ns
+
+    files = ControlFiles(known, first, 0)
+    (tmp_path / "cpu/pods/two").mkdir(parents=True)
+    (tmp_path / "cpu/pods/two/cpu.shares").write_text("512\n")
+    looked.clear()
+    files.read(all_of_them)
+    assert "cpu/pods/one" in looked
+    assert "cpu/pods/one/db" not in looked
+    (tmp_path / "cpu/pods/one/db").mkdir(parents=True)
+    (tmp_path / "cpu/pods/one/db/cpu.shares").write_text("700\n")
+    files.look("/pods/one/db")
+    assert [(row.cgroup, row.shares) for row in files.changes(0)] == [("/pods/two", 512), ("/pods/one/db", 700)]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from probes.cgroups.bandwidth import lineage
 from probes.subjects import Subject
 from probes.writes import witness as written
+from probes.writes.directories import AGAIN_NS, SETUP_NS
 from probes.writes.witness import WriteWitness
 from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.model.claims import Claim
@@ -86,3 +89,33 @@ def test_without_room_for_a_directory_nothing_is_known(asked: WriteWitness) -> N
     """Of which cgroup is the observer's blind spot already."""
     asked.records.full = True
     assert asked.written() is None
+
+
+def test_directories_above_many_claims_are_looked_at_once(
+    side: _Side, asked: WriteWitness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a sign each cgroup is looked at again when its time has come; not once more for each claim below it."""
+    (tmp_path / "pods/web").mkdir()
+    claim = Claim(name="web", cgroup="/pods/web", cpus=CpuSet.of([0]))
+    subjects = [
+        Subject(claim=one, cgroup_id=1, slot=0, ident=0, cpus=CpuSet.of([0]), since_ns=0)
+        for one in (Claim(name="db", cgroup="/pods/db", cpus=CpuSet.of([0])), claim)
+    ]
+    asked.claiming(subjects[1])
+    began_ns = time.monotonic_ns()
+    looked = list[str]()
+    real = asked.directories._look
+    monkeypatch.setattr(
+        asked.directories, "_look", lambda cgroup, now_ns: (looked.append(cgroup.path), real(cgroup, now_ns))
+    )
+
+    def round_at(after_ns: int) -> list[str]:
+        looked.clear()
+        for one in subjects:
+            levels = lineage(one.claim.cgroup)
+            asked.directories.look_again(one, levels, began_ns + after_ns)
+        return list(looked)
+
+    assert round_at(SETUP_NS) == ["pods/db", "pods", "pods/web", "pods"], "until one look came late enough"
+    assert round_at(AGAIN_NS) == []
+    assert round_at(SETUP_NS + AGAIN_NS) == ["pods/db", "pods", "pods/web"]

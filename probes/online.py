@@ -1,0 +1,39 @@
+"""Which CPUs are online: asked twenty times a second while programs are loaded, so the file stays open meanwhile.
+
+Source: fs/sysfs/file.c (``sysfs_kf_seq_show``: at position 0 an attribute is shown anew), drivers/base/cpu.c.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from toolkit.host.kernel_file import open_to_read, read_record
+from toolkit.model.cpuset import CpuSet
+
+_MOST = 1 << 13
+"""Bytes; an attribute has a page at most, of 4 KB or more where 2,048 CPUs need it."""
+
+
+class Online:
+    """Reads the list; it is left open as long as this is entered."""
+
+    def __init__(self, root: Path) -> None:
+        self._path = f"{root}/sys/devices/system/cpu/online"
+        self._descriptor = -1
+
+    def __enter__(self) -> Online:
+        self._descriptor = open_to_read(self._path)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        os.close(self._descriptor)
+        self._descriptor = -1
+
+    def read(self) -> CpuSet:
+        """Return the CPUs that are online now. :raises OSError: the kernel does not say."""
+        text = os.pread(self._descriptor, _MOST, 0) if self._descriptor >= 0 else read_record(self._path)
+        if text is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path)
+        return CpuSet.parse(text.decode("ascii"))
