@@ -6,8 +6,9 @@ what was made under its name is read, or nothing. A v1 cgroup may be renamed, wh
 :meth:`KeptFiles.renew` looks. Only files of cgroup file systems are kept: elsewhere one that is replaced under its name
 stays what it was for who has it open.
 
-Source: fs/kernfs/file.c (``kernfs_seq_start``: ENODEV), fs/seq_file.c (``seq_read_iter``: at position 0 a file is shown
-anew; the buffer stays), statfs(2), include/uapi/linux/magic.h.
+Source: fs/kernfs/file.c (``kernfs_seq_start``: ENODEV), kernel/cgroup/cgroup-v1.c (``cgroup1_rename``; v2 has none),
+fs/seq_file.c (``seq_read_iter``: at position 0 a file is shown anew; the buffer stays), statfs(2),
+include/uapi/linux/magic.h.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class _Folder:
     """A cgroup's directory, and which of its files are open."""
 
     inode: int
+    movable: bool
+    """Whether its name may become another's without a word: only v1 lets a cgroup be renamed."""
     files: dict[str, int] = field(default_factory=dict)
 
 
@@ -104,7 +107,7 @@ class KeptFiles:
     def renew(self) -> None:
         """Close the files of folders that are no more what has their name."""
         with self._lock:
-            known = {folder: kept.inode for folder, kept in self._folders.items()}
+            known = {folder: kept.inode for folder, kept in self._folders.items() if kept.movable}
         self.forget([folder for folder, inode in known.items() if _inode(folder) != inode])
 
     def close(self) -> None:
@@ -120,7 +123,7 @@ class KeptFiles:
             return [None] * len(names)
         if self._count >= self._most or not _is_cgroup(folder):
             return [read(f"{folder}/{name}") for name in names]
-        kept = self._folders[folder] = _Folder(inode)
+        kept = self._folders[folder] = _Folder(inode, movable=_magic(folder) != _CGROUP2)
         return [self._opened(folder, name, kept) for name in names]
 
     def _opened(self, folder: str, name: str, kept: _Folder) -> bytes | None:
@@ -163,5 +166,10 @@ def _inode(folder: str) -> int:
 
 def _is_cgroup(folder: str) -> bool:
     """Whether it is on a cgroup file system. ``False``, too, where the kernel does not say."""
+    return _magic(folder) in (_CGROUP, _CGROUP2)
+
+
+def _magic(folder: str) -> int:
+    """Return the number of its file system's type; 0 where the kernel does not say."""
     words = (ctypes.c_long * 32)()  # struct statfs begins with f_type
-    return _libc.statfs(os.fsencode(folder), words) == 0 and words[0] in (_CGROUP, _CGROUP2)
+    return words[0] if _libc.statfs(os.fsencode(folder), words) == 0 else 0

@@ -125,6 +125,25 @@ def test_a_name_that_is_another_folder_s_now(opened: Opened, how: str) -> None:
         assert opened.opens() == 0
 
 
+@pytest.mark.parametrize(("magic", "looks"), [(0x27E0EB, 1), (0x63677270, 0)], ids=["v1", "v2"])
+def test_only_v1_lets_a_cgroup_be_renamed(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, magic: int, looks: int
+) -> None:
+    """What has the name of a v2 cgroup is what its files were opened in, or the kernel says that it is gone."""
+    looked, real = list[str](), kept_files._inode
+
+    def inode(folder: str) -> int:
+        looked.append(folder)
+        return real(folder)
+
+    monkeypatch.setattr(kept_files, "_magic", lambda _folder: magic)
+    with KeptFiles() as kept:
+        kept.read(str(opened.folder), NAMES)
+        monkeypatch.setattr(kept_files, "_inode", inode)
+        kept.renew()
+        assert looked == [str(opened.folder)] * looks
+
+
 @pytest.mark.parametrize(("most", "limit", "count"), [(1, 1024, 1), (0, 1024, 0), (MOST, SHARE, 1), (MOST, 1, 0)])
 def test_others_are_opened_each_time(
     opened: Opened, monkeypatch: pytest.MonkeyPatch, most: int, limit: int, count: int
