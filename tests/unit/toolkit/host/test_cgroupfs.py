@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from toolkit.errors import HostUnsupportedError, InputError
-from toolkit.host import cgroup_members, cgroupfs, kept_files, procfs
+from toolkit.host import cgroup_members, cgroupfs, procfs
 from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect
-from toolkit.host.kept_files import KeptFiles
 from toolkit.model import names
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
@@ -292,58 +289,3 @@ def test_processes_of_v1_may_be_elsewhere_in_part(hybrid: Path) -> None:
     found = cgroupfs.detect(hybrid)
     assert cgroupfs.whole_processes(found, "/pod") == (5,)
     assert cgroupfs.whole_processes(found, "/only-cpuset") is None
-
-
-def test_a_long_list_is_read_to_its_end(v2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One read gives what fits into a page of the kernel's."""
-    many = tuple(range(1000, 2000))
-    (v2 / "sys/fs/cgroup/pod/db/cgroup.procs").write_text("".join(f"{pid}\n" for pid in many))
-    monkeypatch.setattr(kept_files, "_is_cgroup", lambda _folder: True)
-    real = os.pread
-    monkeypatch.setattr(os, "pread", lambda fd, size, at: real(fd, min(size, 4096), at))
-    with KeptFiles() as kept:
-        for _ in range(2):
-            assert cgroupfs.pids(cgroupfs.detect(v2), "/pod/db", kept) == (99, *many)
-
-
-def test_counters_of_v2_have_one_directory(v2: Path) -> None:
-    """0: there is none."""
-    read = cgroupfs.CpuCounters(cgroupfs.detect(v2)).read
-    inode = (v2 / "sys/fs/cgroup/pod/db").stat().st_ino
-    assert read("/pod/db")[1] == (inode, inode)
-    assert read("/gone")[1] == (0, 0)
-
-
-def test_counters_of_hybrid_may_have_none_of_their_own(hybrid: Path) -> None:
-    """Usage, then throttling; below 0: usage of the v2 hierarchy, although a v1 hierarchy counts it."""
-    read = cgroupfs.CpuCounters(cgroupfs.detect(hybrid)).read
-    place = hybrid / "sys/fs/cgroup/cpu,cpuacct/pod"
-    assert read("/pod")[1] == (place.stat().st_ino, place.stat().st_ino)
-    shutil.rmtree(place)
-    stat, ids = read("/pod")
-    assert ids == (-(hybrid / "sys/fs/cgroup/unified/pod").stat().st_ino, 0)
-    assert (stat.usage_ns, stat.nr_periods) == (9_000, None)
-
-
-def test_counters_are_read_without_opening_them_again(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What they say by then is what is returned, whatever was known of them."""
-    monkeypatch.setattr(kept_files, "_is_cgroup", lambda _folder: True)
-    found = cgroupfs.detect(hybrid)
-    with KeptFiles() as kept:
-        read = cgroupfs.CpuCounters(found, kept).read
-        assert (read("/pod")[0].usage_ns, kept.count) == (424_242, 3)
-        (hybrid / "sys/fs/cgroup/cpu,cpuacct/pod/cpuacct.usage").write_text("424243\n")
-        monkeypatch.setattr(os, "open", None)
-        assert read("/pod")[0].usage_ns == 424_243
-
-
-def test_a_refusal_is_no_cgroup_that_is_gone(v2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without descriptors nothing is known of its counters; that it ended would be a lie."""
-
-    def refused(*_: object) -> int:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    read = cgroupfs.CpuCounters(cgroupfs.detect(v2)).read
-    monkeypatch.setattr(os, "open", refused)
-    with pytest.raises(OSError, match="Too many open files"):
-        read("/pod/db")
