@@ -31,7 +31,8 @@ class ObserveOptions:
     :param pending_ms: the patience: how long an interval outside waits for the kernel's word that its task was just
         moved in, and a joining of a claim's identity for that of its v1 cpuset.
     :param scan_ms: pause between two scans of all threads' masks.
-    :param bin_ms: length of the slots of ``usage_bins``.
+    :param bin_ms: length of the slots of ``usage_bins``, where a bandwidth or a part of contended CPU time is promised;
+        elsewhere they have a second, for no rule asks.
     :param threads: scan thread masks at all.
     """
 

@@ -20,7 +20,6 @@ from probes.subjects import Subject
 from probes.switches.ledger import Ledger
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
-from toolkit.model.claims import Claim
 
 Inside = Mapping[int, Sequence[int] | None]
 """By ident: the processes that are in a claim's cgroup with all their threads; ``None``: that is not known."""
@@ -59,7 +58,7 @@ class Waits:
             claim, before = subject.claim, known.get(subject.ident)
             outer = claim.cgroup in above
             same = before is not None and before.inside == inside[subject.ident] and not ran[subject.slot]
-            if before is not None and same and not outer and not _divided(claim):
+            if before is not None and same and not outer and not claim.divided:
                 delays = before.delays
             else:
                 tids = cgroupfs.tids(self.hierarchy, claim.cgroup)
@@ -73,8 +72,3 @@ class Waits:
         }
         self._known_in = self.ledger.window
         return {subject.name: found[subject.ident] for subject in subjects}
-
-
-def _divided(claim: Claim) -> bool:
-    """Whether a share of contended CPU time is promised: that nobody waited says that nothing was divided."""
-    return claim.contended and (claim.weight is not None or claim.shares is not None)

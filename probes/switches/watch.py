@@ -19,10 +19,13 @@ from probes.switches.records import Detail, IntruderKey, IntruderSums, Offence, 
 from probes.switches.shares import Shares
 from probes.switches.usage_slots import Bins
 from probes.witness import OpenWindow, Watch
+from toolkit.model.claims import Claim
 from toolkit.model.nesting import nested
 
 MAX_WAITING = 100_000
 """Intervals of one window that may wait for the kernel's word at a time."""
+SELDOM_NS = 1_000_000_000
+"""The length of slots in which no claim's bandwidth, and no share of contended CPU time, was promised."""
 
 
 class SwitchWatch(Watch[SwitchEdge]):
@@ -41,7 +44,9 @@ class SwitchWatch(Watch[SwitchEdge]):
         """Intervals that were not kept because too many waited."""
         self._forgotten = state.trails.forgotten
         self._slots = Clock(window.start_ns)
-        """Beats when the running usage slots are closed."""
+        """Beats when the running usage slots are closed, or need not be."""
+        self._spread = {subject.ident for subject in state.subjects.values() if _spread(subject.claim)}
+        """Claims of which it is judged how their CPU time was spread."""
         self._bins: dict[str, Bins] = {}
         self._ticked_ns = 0
         """When the running slots were closed last: of a claim that sleeps, when it runs again or is asked for."""
@@ -59,11 +64,14 @@ class SwitchWatch(Watch[SwitchEdge]):
         """Begin a claim's slots at the moment from which on it is watched."""
         self._bins[subject.name] = Bins(subject.name, subject.since_ns - self.window.start_ns)
         self._ticked = []
+        if _spread(subject.claim):
+            self._spread.add(subject.ident)
 
     def claim_removed(self, subject: Subject, at_ns: int) -> None:
         """Keep what a claim did before its slot is used again."""
         del at_ns
         self._ticked = []
+        self._spread.discard(subject.ident)
         self._slept([subject])
         self._final[subject.ident] = self._state.ledger.rows.of(subject.slot, self.window.number)
 
@@ -74,7 +82,7 @@ class SwitchWatch(Watch[SwitchEdge]):
 
     def before_end(self) -> None:
         """Close the running slots."""
-        self.add_bins()
+        self.add_bins(last=True)
 
     def close(self, edge: SwitchEdge, moment: Moment) -> None:
         """Keep the rows: the next window but one takes their place in the kernel."""
@@ -121,9 +129,12 @@ class SwitchWatch(Watch[SwitchEdge]):
             self._nested = nested((subject.ident, subject.claim.cgroup) for subject in subjects)
         return self._nested
 
-    def add_bins(self) -> None:
-        """Close the running usage slot of every claim."""
+    def add_bins(self, *, last: bool = False) -> None:
+        """Close the running usage slot of every claim, if it is long enough. :param last: in any case."""
         if self.window.closed:
+            return
+        if not last and not self._spread and time.monotonic_ns() - self.window.start_ns - self._ticked_ns < SELDOM_NS:
+            self._slots.beat(time.monotonic_ns())
             return
         state = self._state
         state.ledger.split(state.ledger.sampled())
@@ -219,3 +230,8 @@ class SwitchWatch(Watch[SwitchEdge]):
             name = ledger.name(intruder.tid, intruder.life, sums.last_ns, sums.comm)
             intruders[intruder] = replace(sums, comm=name)
         return offences, intruders
+
+
+def _spread(claim: Claim) -> bool:
+    """Whether a bandwidth was promised, or a share of contended CPU time."""
+    return (claim.quota_us or 0) > 0 or claim.divided

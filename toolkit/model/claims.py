@@ -155,6 +155,11 @@ class Claim:
         """Whether the CPUs belong to this container alone."""
         return self.isolation is Isolation.CONTAINER
 
+    @property
+    def divided(self) -> bool:
+        """Whether a part of contended CPU time is promised."""
+        return self.contended and (self.weight is not None or self.shares is not None)
+
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
