@@ -14,14 +14,20 @@ from probes.switches.ledger import Ledger
 from tests.integration.lost_support import CLAIMS
 from tests.integration.probe_lab import cgroup, compile_program
 from toolkit.model.claims import ClaimSet
-from toolkit.session.prepared import Prepared, prepared
+from toolkit.session.prepared import Prepared
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of this folder: what is not marked ``beside`` too has the machine for itself."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.integration)
+    """Mark every test of this folder: what is not marked ``beside`` too has the machine for itself.
+
+    Files whose tests share loaded programs come last, one after the other: they are loaded once, and nobody else has
+    them loaded.
+    """
+    here = [item for item in items if Path(__file__).parent in item.path.parents]
+    for item in here:
+        item.add_marker(pytest.mark.integration)
+    sharing = {item.path for item in here if isinstance(item, pytest.Function) and "ledger" in item.fixturenames}
+    items.sort(key=lambda item: item.path in sharing)
 
 
 @pytest.fixture
@@ -31,12 +37,13 @@ def two_cpus() -> None:
         pytest.skip("an escape needs two CPUs, and an exclusive CPU another one beside it")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def ledger() -> Iterator[Ledger]:
-    """Loaded programs with the default options, for one observer after the other.
+    """Loaded programs with the default options, for one observer after the other; ``test_probe_reuse.py`` holds that
+    none finds anything of another.
 
-    Compiling takes most of a second, in a guest of the lab half a minute. Not for longer than a module: loaded programs
-    cost every switch of the machine something, whether anybody uses them or not.
+    Loading takes most of a second, in a guest of the lab half a minute. Loaded programs cost every switch of the
+    machine something, whether anybody uses them or not: the files that use none have run before.
     """
     with loaded() as one:
         yield one
@@ -50,10 +57,11 @@ def observer(ledger: Ledger) -> Iterator[Observer]:
 
 
 @pytest.fixture(scope="module")
-def kept() -> Iterator[Prepared]:
-    """Loaded probes and running canaries for all observations of this module, one after the other."""
-    with prepared(f"kept-{os.getpid()}") as one:
-        yield one
+def kept(ledger: Ledger) -> Iterator[Prepared]:
+    """The loaded programs, and running canaries for all observations of this module, one after the other."""
+    one = Prepared(ledger, f"kept-{os.getpid()}", Path("/"))
+    yield one
+    one.close()
 
 
 @pytest.fixture(scope="session")

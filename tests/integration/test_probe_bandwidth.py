@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from probes.observer import Observer
+from probes.switches.ledger import Ledger
 from tests.integration.probe_lab import Planter, TaskClock, cgroup, join, wait_for
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -25,7 +26,7 @@ def own_level(evidence: Evidence) -> BandwidthUse:
     return row
 
 
-def test_both_accounts_are_true_in_snapshots_and_for_claims_added_late(planter: Path) -> None:
+def test_both_accounts_are_true_in_snapshots_and_for_claims_added_late(planter: Path, ledger: Ledger) -> None:
     """A hog that ran before its claim was added: what ledger and cgroup tell lies between readings of its own clock.
 
     The inner pair of readings is taken after the claim was added and before the evidence is asked for, the outer pair
@@ -35,7 +36,7 @@ def test_both_accounts_are_true_in_snapshots_and_for_claims_added_late(planter: 
         cgroup(f"pinproof-late-{os.getpid()}") as path,
         Planter(planter, "stay", ONLINE[0], ONLINE[0], 1, 10**11) as run,
         TaskClock(run.process.pid) as clock,
-        Observer(ClaimSet(claims=())) as observer,
+        Observer(ClaimSet(claims=()), ledger=ledger) as observer,
     ):
 
         def read() -> tuple[int, int]:

@@ -24,7 +24,7 @@ from tests.integration.probe_lab import (
     wait_for,
 )
 from toolkit.host import cgroupfs
-from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from validators.credibility.trust import POSITIVE_CONTROL_LIMIT_MS
@@ -41,13 +41,6 @@ def planter(planter: Path) -> Path:
     if len(ONLINE) < 2:
         pytest.skip("an escape needs two CPUs")
     return planter
-
-
-@pytest.fixture(scope="module")
-def observer() -> Iterator[Observer]:
-    """One observer for all windows of this module; claims come and go."""
-    with Observer(ClaimSet(claims=())) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def write(file: Path, value: str, program: str = WRITER) -> tuple[int, int, int]
 
 
 @pytest.fixture(scope="module")
-def ledger() -> Iterator[Ledger]:
+def tracing() -> Iterator[Ledger]:
     """Loaded programs that see writes at the exit of system calls where the kernel refuses the cheap way."""
     with loaded(options=ObserveOptions(trace_syscalls=True)) as one:
         yield one
@@ -94,9 +94,9 @@ def rows(evidence: Evidence, cgroup: str) -> list[ControlWrite]:
     return [row for row in evidence.control_writes if row.cgroup == cgroup]
 
 
-def test_a_write_has_its_author_time_value_and_answer(ledger: Ledger) -> None:
+def test_a_write_has_its_author_time_value_and_answer(tracing: Ledger) -> None:
     """Of the claim's cgroup and of the one above it; refused ones with their errno; a hostile name is escaped."""
-    with claimed("writes", ledger) as (path, observer):
+    with claimed("writes", tracing) as (path, observer):
         above = path.rpartition("/")[0]
         leaf, parent = CPU / path[1:] / FILE, CPU / above[1:] / FILE
         pid, before, after = write(leaf, "300\n")
@@ -118,9 +118,9 @@ def test_a_write_has_its_author_time_value_and_answer(ledger: Ledger) -> None:
     assert evidence.coverage.control_writes_dropped == 0
 
 
-def test_only_claims_cgroups_are_of_interest(ledger: Ledger) -> None:
+def test_only_claims_cgroups_are_of_interest(tracing: Ledger) -> None:
     """A cgroup without a claim, and one whose claim was removed, are nobody's; the removed one's writes stay."""
-    with both(f"pinproof-other-{os.getpid()}") as other, claimed("mine", ledger) as (mine, observer):
+    with both(f"pinproof-other-{os.getpid()}") as other, claimed("mine", tracing) as (mine, observer):
         write(CPU / other[1:] / FILE, "300")
         pid, *_ = write(CPU / mine[1:] / FILE, "301")
         observer.remove_claim("db")
@@ -129,9 +129,9 @@ def test_only_claims_cgroups_are_of_interest(ledger: Ledger) -> None:
     assert [(row.cgroup, row.pid, row.value) for row in evidence.control_writes or ()] == [(mine, pid, "301")]
 
 
-def test_the_last_write_before_a_window_is_remembered(ledger: Ledger) -> None:
+def test_the_last_write_before_a_window_is_remembered(tracing: Ledger) -> None:
     """Each file's last accepted write before the window is in it, with a negative time; the one before that is not."""
-    with claimed("before", ledger) as (path, observer):
+    with claimed("before", tracing) as (path, observer):
         file = CPU / path[1:] / FILE
         write(file, "300")
         pid, *_ = write(file, "301")
@@ -143,9 +143,9 @@ def test_the_last_write_before_a_window_is_remembered(ledger: Ledger) -> None:
     assert row.at_ns < 0
 
 
-def test_a_cgroup_made_anew_is_watched(ledger: Ledger) -> None:
+def test_a_cgroup_made_anew_is_watched(tracing: Ledger) -> None:
     """The new directory of the name is the claim's soon after the kernel reports it."""
-    with claimed("anew", ledger) as (path, observer):
+    with claimed("anew", tracing) as (path, observer):
         mounts = dict.fromkeys((HIERARCHY.identity_root(), CPU))
         for mount in mounts:
             (mount / path[1:]).rmdir()
@@ -166,9 +166,9 @@ def test_a_cgroup_made_anew_is_watched(ledger: Ledger) -> None:
     assert rows(evidence, path) != []
 
 
-def test_a_flood_is_counted(ledger: Ledger) -> None:
+def test_a_flood_is_counted(tracing: Ledger) -> None:
     """2,500 writes of one process: what is not reported is counted, and is a blind spot of actions alone."""
-    with claimed("flood", ledger) as (path, observer):
+    with claimed("flood", tracing) as (path, observer):
         descriptor = os.open(CPU / path[1:] / FILE, os.O_WRONLY)
         for number in range(2500):
             os.pwrite(descriptor, str(100 + number % 7).encode(), 0)
@@ -210,24 +210,24 @@ def heard(witness: WriteWitness) -> set[str]:
     return found
 
 
-def test_who_was_written_to_is_known_at_once(ledger: Ledger) -> None:
+def test_who_was_written_to_is_known_at_once(tracing: Ledger) -> None:
     """By the program, or where the kernel refuses it by the kernel's notices: the cgroup itself, and one above it."""
-    with asking("told", ledger) as (path, witness):
+    with asking("told", tracing) as (path, witness):
         assert witness.written() is not None
         for cgroup in (path, path.rpartition("/")[0]):
             write(CPU / cgroup[1:] / FILE, "300")
             assert heard(witness) == {cgroup}
 
 
-def test_after_a_flood_nobody_relies_on_it(ledger: Ledger) -> None:
+def test_after_a_flood_nobody_relies_on_it(tracing: Ledger) -> None:
     """A record was dropped: for a while not every write is known, and all files are read once a second."""
-    with asking("flood", ledger) as (path, witness):
+    with asking("flood", tracing) as (path, witness):
         if witness.notices is not None:
             pytest.skip("the kernel takes no program at the return of cgroup_file_write(): its notices have no limit")
         assert witness.written() is not None
         file = os.open(CPU / path[1:] / FILE, os.O_WRONLY)
         try:
-            for number in range(ledger.options.max_writes * (os.cpu_count() or 1) + 1):
+            for number in range(tracing.options.max_writes * (os.cpu_count() or 1) + 1):
                 os.pwrite(file, str(100 + number % 2).encode(), 0)
         finally:
             os.close(file)

@@ -12,6 +12,7 @@ import pytest
 
 from probes import kernel_structs
 from probes.observer import Observer
+from probes.switches.ledger import Ledger
 from tests.integration.membership_lab import Mover, procs
 from tests.integration.probe_lab import cgroup
 from toolkit.model.claims import Claim, ClaimSet
@@ -53,12 +54,12 @@ def unexplained_ns(evidence: Evidence, claim: str) -> tuple[int, float]:
     return own.usage_ns - own.bpf_usage_ns - lag_ns, cpu_time_tolerance_ns(evidence, rows, 0)
 
 
-def watched(mover: Path, *, busy: bool) -> Evidence:
+def watched(ledger: Ledger, mover: Path, *, busy: bool) -> Evidence:
     """Return what was seen of a claim that naps ten thousand times, and of one that spins there, if it shall."""
     with ExitStack() as stack:
         stack.enter_context(elsewhere())
         homes = {name: stack.enter_context(cgroup(f"pinproof-{name}-{os.getpid()}")) for name in ("naps", "spins")}
-        observer = stack.enter_context(Observer(ClaimSet(claims=())))
+        observer = stack.enter_context(Observer(ClaimSet(claims=()), ledger=ledger))
         for name, home in homes.items():
             observer.add_claim(Claim(name=name, cgroup=home, cpus=CpuSet.of([CPU])))
         words = f"pin {CPU} put {procs(homes['naps'])} 0 ready times {NAPS} {{ nap 100 burn 20 }} tell"
@@ -76,10 +77,10 @@ def watched(mover: Path, *, busy: bool) -> Evidence:
 
 
 @pytest.mark.parametrize("busy", [False, True], ids=["idle CPU", "busy CPU"])
-def test_what_a_wake_up_costs_is_measured(mover: Path, busy: bool) -> None:
+def test_what_a_wake_up_costs_is_measured(ledger: Ledger, mover: Path, busy: bool) -> None:
     """Of who naps the cgroup has more than it ran, of who spins there less: both are explained."""
     for _ in range(TRIES):
-        evidence = watched(mover, busy=busy)
+        evidence = watched(ledger, mover, busy=busy)
         rows = [row for row in evidence.cpu_use if row.claim == "naps"]
         more_ns, slack_ns = unexplained_ns(evidence, "naps")
         # On a jammed host the two accounts are read far apart: then nothing can be shown.
