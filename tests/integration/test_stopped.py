@@ -144,37 +144,57 @@ def test_nohup(watches: Watches) -> None:
     assert json.loads(out)["duration_s"] >= 2, err
 
 
-def test_a_stopped_run_is_judged(tmp_path: Path) -> None:
-    """The window that is open closes and is judged; what is not run any more is said."""
-    files = [scenario(tmp_path, name, "spin", 600) for name in ("one", "two")]
-    done = subprocess.Popen(
-        [*PINPROOF, "run", *files, "--json", "--output", tmp_path / "runs"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+@dataclass(frozen=True)
+class Loads:
+    """What makes sandboxes of its own for ten minutes, begun together, each in a directory of its own."""
+
+    run: Begun
+    conformance: Begun
+    inject: Begun
+
+
+@pytest.fixture(scope="module")
+def loads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loads]:
+    """All of them observe."""
+
+    def begin(*arguments: object) -> Begun:
+        folder, pipe = tmp_path_factory.mktemp("load"), subprocess.PIPE
+        command = [*PINPROOF, *arguments, "--json"]
+        return Begun(subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=folder), folder)
+
+    files = [scenario(tmp_path_factory.mktemp("scenarios"), name, "spin", 600) for name in ("one", "two")]
+    chosen = ("--select", "quota-050-over", "--select", "quota-010-over")
+    begun = Loads(
+        begin("run", *files, "--output", "runs"),
+        begin("conformance", *chosen, "--duration", "600", "--output", "runs"),
+        begin("inject", "cpuset-write", "--duration", "600"),  # where it saves is its own default
     )
-    watching(done)
+    everybody = (begun.run, begun.conformance, begun.inject)
+    try:
+        for one in everybody:
+            watching(one.process)
+        yield begun
+    finally:
+        for one in everybody:
+            one.process.terminate()
+            one.process.communicate()
+
+
+def test_a_stopped_run_is_judged(loads: Loads) -> None:
+    """The window that is open closes and is judged; what is not run any more is said."""
+    done = loads.run.process
     done.send_signal(signal.SIGHUP)
     out, err = done.communicate(timeout=DEADLINE_S)
 
     (result,) = json.loads(out)
     assert done.returncode == (1 if result["outcome"] == "failed" else 129), err
     assert err == "pinproof: stopped by SIGHUP; not run: two\n"
-    assert len(list((tmp_path / "runs").iterdir())) == 1
+    assert len(loads.run.runs) == 1
 
 
-def test_a_stopped_conformance_session_keeps_what_it_has(tmp_path: Path) -> None:
+def test_a_stopped_conformance_session_keeps_what_it_has(loads: Loads) -> None:
     """No scenario that was cut short has passed, and no rule is blamed for a fault that had no time to show."""
-    done = subprocess.Popen(
-        [
-            *(*PINPROOF, "conformance", "--select", "quota-050-over", "--select", "quota-010-over", "--json"),
-            *("--output", tmp_path / "runs", "--duration", "600"),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    watching(done)
+    done = loads.conformance.process
     done.send_signal(signal.SIGTERM)
     out, err = done.communicate(timeout=DEADLINE_S)
 
@@ -185,23 +205,15 @@ def test_a_stopped_conformance_session_keeps_what_it_has(tmp_path: Path) -> None
     assert err == "pinproof: stopped by SIGTERM\n"
 
 
-def test_a_stopped_injection_is_judged(tmp_path: Path) -> None:
+def test_a_stopped_injection_is_judged(loads: Loads) -> None:
     """The fault is taken back, whether it was reported is said, and the run can be judged again."""
-    before = sandboxes()
-    done = subprocess.Popen(
-        [*PINPROOF, "inject", "cpuset-write", "--duration", "600", "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-    )
-    watching(done)
+    done = loads.inject.process
     done.send_signal(signal.SIGHUP)
     out, err = done.communicate(timeout=DEADLINE_S)
 
     assert json.loads(out)["verdicts"]
     assert done.returncode == (129 if json.loads(out)["missed"] else 0), err
-    (run,) = (tmp_path / "runs").iterdir()
+    (run,) = loads.inject.runs
     again = subprocess.run([*PINPROOF, "judge", run, "--json"], capture_output=True, text=True, check=False)
     assert json.loads(again.stdout)["verdicts"] == json.loads(out)["verdicts"]
-    assert sandboxes() <= before
+    assert [path for path in sandboxes() if "-inject-" in path.name] == []
