@@ -26,12 +26,12 @@ PROJECT = Path(__file__).resolve().parents[2]
 ONLINE = read_topology().online
 
 
-def long_run(name: str, runs: Path, kept: Prepared, windows: int = 3) -> Run:
-    """Run a scenario of the catalogue for some windows of a second."""
+def long_run(name: str, runs: Path, kept: Prepared) -> Run:
+    """Run a scenario of the catalogue for two windows, of a second and a little more."""
     topology = read_topology()
     if reason := why_not(SCENARIOS[name], topology):
         pytest.skip(reason)
-    settings = Settings(runs=runs, duration_s=float(windows), prepared=kept, cut=Cut(window_s=1.0))
+    settings = Settings(runs=runs, duration_s=2.1, prepared=kept, cut=Cut(window_s=1.0))
     done = run_scenario(plan_all(SCENARIOS[name], topology), settings)
     done.save()
     return done
@@ -44,7 +44,7 @@ def failures(run: Run) -> list[str]:
 def test_a_run_longer_than_a_window_has_several(tmp_path: Path) -> None:
     """Each is printed and saved with what it was made from; their sums are the run's result, as `judge` finds them."""
     scenario = PROJECT / "validators/scenarios/exclusive-and-shared.yaml"
-    arguments = ["run", str(scenario), "--duration", "4", "--window", "1", "--output", str(tmp_path), "--json"]
+    arguments = ["run", str(scenario), "--duration", "2.1", "--window", "1", "--output", str(tmp_path), "--json"]
     done = CliRunner().invoke(cli, arguments)
     (run,) = tmp_path.iterdir()
     sums = json.loads(done.stdout)
@@ -67,7 +67,7 @@ def test_a_fault_taints_its_window(tmp_path: Path, kept: Prepared) -> None:
         pytest.skip("to widen a cpuset takes two CPUs")
     topology = read_topology()
     work = plan_all(SCENARIOS["exclusive-and-shared"], topology)
-    steps = [(3.0, ONLINE), (4.5, next(one.cpus for one in work.plan.pods[0].containers))]
+    steps = [(2.5, ONLINE), (3.6, next(one.cpus for one in work.plan.pods[0].containers))]
 
     def meddle(passed_s: float) -> None:
         if steps and passed_s >= steps[0][0]:
@@ -75,7 +75,7 @@ def test_a_fault_taints_its_window(tmp_path: Path, kept: Prepared) -> None:
             (file,) = base.glob("pinproof-*exclusive-and-shared*/**/*main*/cpuset.cpus")
             file.write_text(str(steps.pop(0)[1]))
 
-    settings = Settings(runs=tmp_path, duration_s=7.5, prepared=kept, cut=Cut(window_s=2.5))
+    settings = Settings(runs=tmp_path, duration_s=6.0, prepared=kept, cut=Cut(window_s=2.0))
     done = run_scenario(work, settings, meddle)
     assert not steps
     assert done.sums is not None
