@@ -101,7 +101,7 @@ clean: ## remove what was built or cached here; installed packages stay
 	find toolkit probes validators tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: soak
-soak: root setup-test ## hours: the full counts (1,000 starts and changes, 10 minutes of switches, 30 minutes of churn, of random plots)
+soak: root setup-test ## hours: the full counts (1,000 starts and changes, 10 minutes of switches, 30 minutes of churn, of random plots, 50 kills)
 	@export PINPROOF_SOAK=1; cd tests/integration; python=$(CURDIR)/$(BIN)/python; \
-	$$python -m pytest test_random_plots.py test_no_false_alarm.py test_churn.py -s $(ARGS); first=$$?; \
+	$$python -m pytest test_random_plots.py test_no_false_alarm.py test_churn.py test_apply_kill.py -s $(ARGS); first=$$?; \
 	$$python -m pytest -m slow . $(ARGS) && exit $$first
