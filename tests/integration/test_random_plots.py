@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,16 +30,17 @@ from tests.integration.plot_windows import (
 )
 from tests.integration.plots import plot
 from tests.seeds import SEED, SOAK
-from toolkit.session.prepared import Prepared, prepared
+from toolkit.session.prepared import Prepared
 
 pytestmark = pytest.mark.integration
 
-SECONDS = 60.0 * float(os.environ.get("PINPROOF_SOAK_MINUTES", "30")) if SOAK else 11.0
-VERB_EVERY = 10 if SOAK else 2
-"""A short run has few windows, and of every kind one: inside, through the verb, and there stopped."""
+SECONDS = 60.0 * float(os.environ.get("PINPROOF_SOAK_MINUTES", "30"))
+VERB_EVERY = 10
+KINDS = ((False, False), (True, True), (True, False))
+"""A short run has of every kind one: inside, through the verb and stopped there, through the verb."""
 UNDECIDED = 0.02
 """Of the windows; of fewer than 50 one may be, since they cannot show a share of 2 %: 4 of 470 were (0.9 %), and at
-that rate two of a short run's three are once in four thousand runs."""
+that rate both of a short run are once in twelve thousand runs."""
 JUDGED = (CONTAINMENT, EXCLUSIVE, MASK, HEALTH)
 """The rules that a plot decides; the others have nothing to judge here, or say so."""
 TIMES = ("too little", "too much")
@@ -63,6 +66,19 @@ def blind(said: Said, stop_s: float) -> list[str]:
         for rule, subject, _ in said.of("passed")
         if rule == MASK
     ]
+
+
+def kinds() -> Iterator[tuple[bool, bool]]:
+    """Give the kind of each window: whether it is watched through the verb, and whether that is stopped."""
+    if not SOAK:
+        yield from KINDS
+        return
+    end = time.monotonic() + SECONDS
+    for number in itertools.count():
+        if time.monotonic() > end:
+            return
+        by_verb = number % VERB_EVERY == VERB_EVERY - 1
+        yield by_verb, by_verb and number // VERB_EVERY % 2 == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,36 +147,31 @@ class Door:
         return first, 0
 
 
-def test_random_plots(director: Path, tmp_path: Path) -> None:
+def test_random_plots(director: Path, tmp_path: Path, kept: Prepared) -> None:
     """0 missed, 0 invented, at most 2 % of the windows in which the observer was not stopped undecided."""
     if sorted(os.sched_getaffinity(0))[:2] != [0, 1]:
         pytest.skip("plants are made on CPUs 0 and 1")
-    began, number = time.monotonic(), 0
     wrong: list[str] = []
     doubts: Counter[str] = Counter()
     count: Counter[str] = Counter()
     prefix = f"pinproof-plot-{os.getpid()}"
-    with prepared(prefix) as probes:
-        door = Door(director=director, folder=tmp_path, probes=probes, prefix=prefix)
-        while time.monotonic() - began < SECONDS:
-            by_verb = number % VERB_EVERY == VERB_EVERY - 1
-            stopped = by_verb and number // VERB_EVERY % 2 == 0
-            one, struck = door.shown(SEED + number, verb=by_verb, stop=stopped)
-            count["stopped windows" if stopped else "windows"] += 1
-            count["through watch"] += by_verb
-            count["moves"] += sum(each.action.verb == "write" for each in one.deeds)
-            count["stays"] += one.stays
-            count["undecided"] += bool(one.undecided)
-            count["times off once"] += struck
-            for kind in ("missed", "invented"):
-                count[kind] += sum(line.startswith(kind) for line in one.found)
-            doubts.update(one.undecided)
-            for line in one.found + one.undecided:
-                print(f"{one.where}: {line}", flush=True)
-            if one.found:
-                (tmp_path / f"{SEED + number}.txt").write_text("".join(f"{each}\n" for each in one.deeds))
-            wrong += [f"{one.where}: {line}" for line in one.found]
-            number += 1
+    door = Door(director=director, folder=tmp_path, probes=kept, prefix=prefix)
+    for number, (by_verb, stopped) in enumerate(kinds()):
+        one, struck = door.shown(SEED + number, verb=by_verb, stop=stopped)
+        count["stopped windows" if stopped else "windows"] += 1
+        count["through watch"] += by_verb
+        count["moves"] += sum(each.action.verb == "write" for each in one.deeds)
+        count["stays"] += one.stays
+        count["undecided"] += bool(one.undecided)
+        count["times off once"] += struck
+        for kind in ("missed", "invented"):
+            count[kind] += sum(line.startswith(kind) for line in one.found)
+        doubts.update(one.undecided)
+        for line in one.found + one.undecided:
+            print(f"{one.where}: {line}", flush=True)
+        if one.found:
+            (tmp_path / f"{SEED + number}.txt").write_text("".join(f"{each}\n" for each in one.deeds))
+        wrong += [f"{one.where}: {line}" for line in one.found]
     share = count["undecided"] / max(1, count["windows"])
     print(f"random plots from seed {SEED}: {dict(count)}, {len(wrong)} disagreements, undecided {share:.1%}")
     print(*(f"  {times} x {reason}" for reason, times in doubts.most_common(20)), sep="\n")
