@@ -9,6 +9,7 @@ import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -123,82 +124,107 @@ def test_a_run_is_saved_where_nobody_reads(tmp_path: Path, empty_claims: Path, s
     assert subprocess.run([*PINPROOF, "judge", run], capture_output=True, check=False).returncode in (0, 1, 3)
 
 
-@pytest.fixture
-def poor_path(tmp_path: Path) -> dict[str, str]:
-    """A machine without stress-ng: what needs it cannot be run, the rest can."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
+@dataclass(frozen=True)
+class Begun:
+    """A verb in a directory of its own."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+
+    def ended(self) -> tuple[int, str, str]:
+        """Wait for its end; return the exit code and what it said."""
+        out, err = self.process.communicate(timeout=120)
+        return self.process.returncode, out, err
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """Verbs that make sandboxes, begun together: each waits for its own windows most of the time.
+
+    :param poor: without stress-ng, by whether it prints JSON. :param unsaved: where a file is in the directory's place.
+    """
+
+    poor: dict[bool, Begun]
+    unsaved: Begun
+    conformance: Begun
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
+    """All of them; the output of those without a disk is a file."""
+    bare = tmp_path_factory.mktemp("bin")
     for name in ("sh", "sleep"):
         found = shutil.which(name)
         assert found is not None
-        (folder / name).symlink_to(found)
-    return {**os.environ, "PATH": str(folder)}
+        (bare / name).symlink_to(found)
+    scenarios = tmp_path_factory.mktemp("scenarios")
+    kinds = (("one", "spin"), ("two", "switch"), ("three", "spin"), ("four", "spin"))
+    one, two, three, four = (scenario(scenarios, name, kind) for name, kind in kinds)
+
+    def begin(*arguments: object, path: Path | None = None) -> Begun:
+        folder = tmp_path_factory.mktemp("session")
+        (folder / "file").write_text("")
+        env = os.environ if path is None else {**os.environ, "PATH": str(path)}
+        pipe = subprocess.PIPE
+        process = subprocess.Popen([*PINPROOF, *arguments], cwd=folder, env=env, stdout=pipe, stderr=pipe, text=True)
+        return Begun(process, folder)
+
+    poor = ("run", one, two, three, "--output", "runs")
+    chosen = ("conformance", "--select", "quota-050-over", "--duration", "0.3", "--repeats", "0", "--json")
+    begun = Sessions(
+        poor={True: begin(*poor, "--json", path=bare), False: begin(*poor, path=bare)},
+        unsaved=begin("run", one, four, "--json", "--output", "file"),
+        conformance=begin(*chosen, "--output", "file", "--junit", "file/junit.xml"),
+    )
+    yield begun
+    for session in (*begun.poor.values(), begun.unsaved, begun.conformance):
+        if session.process.poll() is None:
+            session.process.terminate()
+            session.process.communicate()
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_the_first_results_are_kept_when_the_second_fails(
-    tmp_path: Path, poor_path: dict[str, str], as_json: bool
-) -> None:
+def test_the_first_results_are_kept_when_the_second_fails(sessions: Sessions, as_json: bool) -> None:
     """They are printed and saved; what failed, and what was not run, is one line; the worse exit code wins."""
-    files = [scenario(tmp_path, name, kind) for name, kind in (("one", "spin"), ("two", "switch"), ("three", "spin"))]
-    done = subprocess.run(
-        [*PINPROOF, "run", *files, "--output", tmp_path / "runs", *(["--json"] if as_json else [])],
-        env=poor_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    code, out, err = sessions.poor[as_json].ended()
 
-    (run,) = (tmp_path / "runs").iterdir()
+    (run,) = (sessions.poor[as_json].folder / "runs").iterdir()
     saved = json.loads((run / "result.json").read_text())
     if as_json:
-        assert json.loads(done.stdout) == [saved]
+        assert json.loads(out) == [saved]
     else:
-        assert "evidence-health" in done.stdout
-        assert f"Run saved in {run}" in done.stdout
-    assert done.returncode == (1 if saved["outcome"] == "failed" else 4)
-    assert done.stderr.startswith("pinproof: two: stress-ng is not installed")
-    assert done.stderr.endswith("; not run: three\n")
-    assert done.stderr.count("\n") == 1
+        assert "evidence-health" in out
+        assert f"Run saved in runs/{run.name}" in out
+    assert code == (1 if saved["outcome"] == "failed" else 4)
+    assert err.startswith("pinproof: two: stress-ng is not installed")
+    assert err.endswith("; not run: three\n")
+    assert err.count("\n") == 1
 
 
-def test_scenarios_that_cannot_be_saved(tmp_path: Path) -> None:
+def test_scenarios_that_cannot_be_saved(sessions: Sessions) -> None:
     """Each is judged and printed; each that is not saved is one line."""
-    (tmp_path / "file").write_text("")
-    files = [scenario(tmp_path, name, "spin") for name in ("one", "two")]
-    done = subprocess.run(
-        [*PINPROOF, "run", *files, "--json", "--output", tmp_path / "file"], capture_output=True, text=True, check=False
-    )
+    code, out, err = sessions.unsaved.ended()
 
-    results = json.loads(done.stdout)
+    results = json.loads(out)
     assert len(results) == 2
-    assert done.returncode == (1 if "failed" in {result["outcome"] for result in results} else 2)
-    warning, *lines = done.stderr.splitlines()
+    assert code == (1 if "failed" in {result["outcome"] for result in results} else 2)
+    warning, *lines = err.splitlines()
     assert "warning" in warning
-    assert [line.startswith(f"pinproof: {tmp_path / 'file'}/") for line in lines] == [True, True]
+    assert [line.startswith("pinproof: file/") for line in lines] == [True, True]
 
 
-def test_a_conformance_session_without_a_disk(tmp_path: Path) -> None:
+def test_a_conformance_session_without_a_disk(sessions: Sessions) -> None:
     """Scenario and controls are judged; that their directories are missing is one line and exit code 2."""
-    (tmp_path / "file").write_text("")
-    done = subprocess.run(
-        [
-            *(*PINPROOF, "conformance", "--select", "quota-050-over", "--duration", "0.3", "--repeats", "0", "--json"),
-            *("--output", tmp_path / "file", "--junit", tmp_path / "file" / "junit.xml"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    code, out, err = sessions.conformance.ended()
 
-    session = json.loads(done.stdout)
+    session = json.loads(out)
     (found,) = session["scenarios"]
     assert found["verdicts"]
     assert {control["outcome"] for control in found["controls"]} <= {"passed", "undecided"}
     assert (found["run"], {control["run"] for control in found["controls"]}) == ("", {""})
     assert len(found["unsaved"]) >= 2
-    assert done.returncode == (1 if session["outcome"] == "failed" else 2)
-    lines = [line for line in done.stderr.splitlines() if "warning" not in line]
+    assert code == (1 if session["outcome"] == "failed" else 2)
+    lines = [line for line in err.splitlines() if "warning" not in line]
     assert len(lines) == 2
     assert "more run)" in lines[0] or "more runs)" in lines[0]
     assert "junit.xml" in lines[1]
