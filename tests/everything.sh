@@ -3,8 +3,8 @@
 #
 # Most integration tests wait for windows: the unit tests use the CPUs meanwhile, at idle priority (SCHED_IDLE), so that
 # every task of an integration test goes before them. Integration tests that are marked `beside` run beside each other,
-# two for a CPU because they wait, too; the files that take longest begin first. The rest have the machine for
-# themselves, but for what is idle.
+# two for a CPU because they wait, too; the files that take longest begin first (integration/conftest.py). The rest have
+# the machine for themselves, but for what is idle.
 # usage: sh tests/everything.sh PYTHON
 set -u
 python=$1

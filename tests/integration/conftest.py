@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,35 @@ from tests.integration.lost_support import CLAIMS
 from tests.integration.probe_lab import cgroup, compile_program
 from toolkit.model.claims import ClaimSet
 from toolkit.session.prepared import Prepared
+
+RUNTIME = ("test_watch_kubelet.py", "test_field_node.py", "test_watch_writer.py", "test_cri_node.py")
+"""Files that run a container runtime, and would wait for each other (``cri_node.alone``): one worker has them all."""
+FIRST = (
+    *RUNTIME,
+    "test_ansible_fleet.py",
+    "test_ansible_local.py",
+    "test_nothing_is_lost.py",
+    "test_watch_killed.py",
+    "test_host_lacks.py",
+    "test_watch_pace.py",
+    "test_watch_windows.py",
+)
+"""Files that take longest, of those that run beside others: when the last worker ends the others have just ended."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give a worker whole files, as ``--dist loadfile`` does, and one of them all that run a container runtime."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # in the lab's guests there is none
+
+    class Files(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "runtime" if Path(file).name in RUNTIME else file
+
+    return Files(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,7 +57,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in here:
         item.add_marker(pytest.mark.integration)
     sharing = {item.path for item in here if isinstance(item, pytest.Function) and "ledger" in item.fixturenames}
-    items.sort(key=lambda item: item.path in sharing)
+    rank = {name: number for number, name in enumerate(FIRST)}
+    items.sort(key=lambda item: (item.path in sharing, rank.get(item.path.name, len(FIRST))))
 
 
 @pytest.fixture
