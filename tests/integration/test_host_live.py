@@ -19,7 +19,7 @@ from toolkit.host.capabilities import read_capabilities
 from toolkit.host.environment import read_environment, throttle_model
 from toolkit.model.cgroup_manager import CgroupManager
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
 
 def test_btf_members_are_where_bpftool_sees_them() -> None:

@@ -26,7 +26,7 @@ from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import ControlWrite, Evidence
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
 HIERARCHY = cgroupfs.detect()
 CPU = HIERARCHY.controller_dir("cpu")
