@@ -53,7 +53,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
     done = run_pytest(
         folder,
         *("test_honest.py", "test_broken.py", "--pyargs", "validators.conformance", "--pinproof-duration", "1"),
-        *("-rs", "-vv", "-k", "memory-app or pile-up or numa-closest or keeps_its_cpu"),
+        *("-rs", "-v", "-k", "memory-app or pile-up or numa-closest or keeps_its_cpu"),
     )
     text = done.stdout + done.stderr
     assert done.returncode == 1, text
