@@ -127,7 +127,8 @@ def unseen(result: dict[str, Any], windows: dict[int, dict[str, Any]], stopped_i
     }
     assert gaps == {stopped_in}
     assert verdict(windows[stopped_in], "affinity-mask", "web")["outcome"] == "undecided"
-    assert verdict(windows[stopped_in + 1], "affinity-mask", "web")["outcome"] == "passed"
+    after = verdict(windows[stopped_in + 1], "affinity-mask", "web")
+    assert after["outcome"] == "passed", after
     assert verdict(result, "affinity-mask", "web")["outcome"] == "undecided"
 
 
