@@ -35,6 +35,8 @@ def run(name: str, tmp_path: Path, kept: Prepared, *, only: str = "") -> Scenari
     missed = [f"{c.rule} {c.subject}: {c.reason}" for c in result.controls if c.outcome is Outcome.FAILED]
     assert (wrong, missed) == ([], [])
     assert only or any(control.outcome is Outcome.PASSED for control in result.controls)
+    ids = {Path(one.run).name for one in (result, *result.controls) if one.run}
     left = [path.name for path in cgroupfs.detect().controller_dir("cpuset").glob("pinproof-*")]
-    assert not any(name in one for one in left)
+    assert ids
+    assert not any(one in path for path in left for one in ids)
     return result

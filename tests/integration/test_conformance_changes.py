@@ -12,7 +12,7 @@ from toolkit.session.prepared import Prepared
 from toolkit.session.resizing import BEFORE
 from toolkit.store import load_run
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
 
 @pytest.mark.parametrize(("name", "quotas"), [("resize-quota", (40_000, 80_000)), ("resize-shrink", (80_000, 40_000))])

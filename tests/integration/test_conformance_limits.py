@@ -16,7 +16,7 @@ from toolkit.session.prepared import Prepared
 from toolkit.store import load_run
 from validators.registry import judge
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
 
 def on_hardware(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:

@@ -16,7 +16,7 @@ from toolkit.model.verdict import Outcome
 from toolkit.session.prepared import Prepared
 from toolkit.store import StoredRun, load_run
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
 
 def containers(stage: StoredRun) -> list[Claim]:

@@ -31,7 +31,7 @@ from validators.rules.layers_agree import check as layers_agree
 from validators.rules.quota_free import check as quota_free
 from validators.rules.quota_throttling import check as quota_throttling
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
 QUOTA_US, SHARES = 20_000, 512
 READINGS = 2

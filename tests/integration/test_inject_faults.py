@@ -44,6 +44,7 @@ FILES_TELL = frozenset(("applied", "affinity-mask", "quota-free", "checkpoint"))
 needs_two_cpus = pytest.mark.skipif(len(ONLINE) < 2, reason="an exclusive CPU and a shared one are needed")
 
 
+@pytest.mark.beside
 @needs_two_cpus
 @pytest.mark.parametrize("fault", SHOWN, ids=lambda fault: str(fault.id))
 def test_a_fault_is_reported_by_its_rules(fault: Fault, kept: Prepared) -> None:
@@ -56,6 +57,7 @@ def test_a_fault_is_reported_by_its_rules(fault: Fault, kept: Prepared) -> None:
     assert traces(name) == []
 
 
+@pytest.mark.beside
 @needs_two_cpus
 def test_without_a_fault_the_same_sandbox_is_clean(kept: Prepared) -> None:
     """The control of all of the above: the same containers, nothing planted, nothing failed."""
@@ -92,6 +94,7 @@ def target_of(live: LiveSandbox, fault: str) -> str:
     return next(container.cgroup for container in live.value.containers if container.claim == claim)
 
 
+@pytest.mark.beside
 @needs_two_cpus
 @pytest.mark.parametrize("fault", [fault.id for fault in REPORTED], ids=str)
 def test_a_fault_is_taken_back_exactly(live: LiveSandbox, fault: str) -> None:

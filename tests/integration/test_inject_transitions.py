@@ -22,7 +22,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.sandbox import Workload, WorkloadKind
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
 ONLINE = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text())
 LAST = CpuSet.of([max(ONLINE)])

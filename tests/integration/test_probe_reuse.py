@@ -34,7 +34,7 @@ from toolkit.session.prepared import prepared
 from validators.credibility.trust import PLANTED_SKEW_RATIO, PLANTED_SKEW_SWITCHES
 from validators.registry import judge
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
 ONLINE = CpuSet.of(os.sched_getaffinity(0))
 FIRST, LAST = ONLINE.first(), max(ONLINE)

@@ -84,6 +84,7 @@ def test_a_fault_taints_its_window(tmp_path: Path, kept: Prepared) -> None:
     assert done.outcome is Outcome.FAILED
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize("name", ["resize-grow", "pool-shrinks-and-grows", "restart", "burst-create"])
 def test_what_changes_in_the_first_window_holds_in_the_rest(name: str, tmp_path: Path, kept: Prepared) -> None:
     """A resize, a visit, a restart and a late start are judged where they happen; later windows fail nothing."""
@@ -102,6 +103,7 @@ def test_what_changes_in_the_first_window_holds_in_the_rest(name: str, tmp_path:
     assert not stage_paths(done.directory)
 
 
+@pytest.mark.beside
 def test_stages_before_the_windows_are_kept(tmp_path: Path, kept: Prepared) -> None:
     """Init containers run before; their stage is saved beside the windows and judged with them."""
     done = long_run("init-reuse", tmp_path, kept)
