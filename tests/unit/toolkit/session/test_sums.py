@@ -271,3 +271,12 @@ def test_every_measure_of_real_windows_is_named_so() -> None:
     assert "window_out_of_set_ns" in named
     kept = verdict(summed(evidence(), evidence()), "exclusive-cpus", "db")[2]
     assert (kept["windows_kthread_ns"], kept["windows_policy"], "kthread_ns" in kept) == (0, "k8s", False)
+
+
+def test_periods_that_drew_more_than_their_quota_add_up() -> None:
+    """As those that were throttled do."""
+    assert summed_measures((PASSED, {"nr_bursts": 1, "burst_ns": 5}), (PASSED, {"nr_bursts": 2, "burst_ns": 7})) == {
+        "windows_count": 2,
+        "windows_nr_bursts": 3,
+        "windows_burst_ns": 12,
+    }
