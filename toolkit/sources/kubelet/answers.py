@@ -42,8 +42,11 @@ class Answers:
         self._pods = Known(lambda message: kept.bounded(as_json(message)))
         self._entries: dict[str, Answer] = {}
         """The list's entry beside which a status was read, by container id."""
+        self._list: list[Answer] = []
         self._listed: dict[str, Answer] = {}
-        """The list's entries of this reading."""
+        """The list's entries of this reading, and by id."""
+        self.ids: list[str] = []
+        """Of the list, in its order."""
         self._settled: frozenset[str] = frozenset()
         self.asked_ns: dict[str, int] = {}
         """When a status that is known was asked for (CLOCK_MONOTONIC), by container id: its word is of then."""
@@ -63,10 +66,12 @@ class Answers:
             self._containers.of(cri.container_messages()),
             self._sandboxes.of(cri.sandbox_messages()),
         )
-        self._listed = {text(entry.get("id")): entry for entry in containers}
-        self._entries = {key: entry for key, entry in self._entries.items() if key in self._listed}
-        self._statuses.keep(self._listed)
-        self.asked_ns = {key: at_ns for key, at_ns in self.asked_ns.items() if key in self._listed}
+        if containers is not self._list:
+            self._list, self.ids = containers, [text(entry.get("id")) for entry in containers]
+            self._listed = dict(zip(self.ids, containers, strict=True))
+            self._entries = {key: entry for key, entry in self._entries.items() if key in self._listed}
+            self._statuses.keep(self._listed)
+            self.asked_ns = {key: at_ns for key, at_ns in self.asked_ns.items() if key in self._listed}
         return {
             "containers": {"containers": containers} if containers else {},
             "sandboxes": {"items": sandboxes} if sandboxes else {},

@@ -56,44 +56,23 @@ class ControlWords:
         return self.quota_as_asked(cgroup, asked) and self._memory_as_asked(cgroup, asked.memory_bytes)
 
     def _memory_as_asked(self, cgroup: str, wanted: int | None) -> bool:
-        """The kernel rounds a limit down to whole pages."""
-        found = self._limit(cgroup)
-        return found is None or found in whole_pages(wanted if wanted and wanted > 0 else NO_LIMIT)
-
-    def quota_as_asked(self, cgroup: str, asked: Asked) -> bool:
-        """Whether the quota in force is what the runtime was asked for, as far as both are known.
-
-        systemd's driver rounds up to a hundredth of a CPU.
-        """
-        wanted = asked.quota_us
-        if wanted is None:
-            return True
-        found = self._quota(cgroup)
-        if found is None:
-            return True
-        quota_us, period_us = found
-        if wanted <= 0 or quota_us == NO_QUOTA:
-            return wanted <= 0 and quota_us == NO_QUOTA
-        asked_period_us = asked.period_us or PERIOD_US
-        return quota_us in (wanted, systemd_quota(wanted, asked_period_us)) and period_us == asked_period_us
-
-    def _limit(self, cgroup: str) -> int | None:
-        """Return the limit of memory in bytes, :data:`NO_LIMIT` where there is none; ``None``: no file."""
         top, names = self._memory or ("", ())
         for name in names:
-            words = (self._read(f"{top}{cgroup}", name)[0] or b"").strip()
-            if words:
-                return _limit(words)
-        return None
+            words = self._read(f"{top}{cgroup}", name)[0]
+            if words and not words.isspace():
+                return _is_limit(words, wanted)
+        return True
 
-    def _quota(self, cgroup: str) -> tuple[int, int] | None:
-        """Return quota and period in microseconds; ``None``: no such file."""
+    def quota_as_asked(self, cgroup: str, asked: Asked) -> bool:
+        """Whether the quota in force is what the runtime was asked for, as far as both are known."""
+        if asked.quota_us is None:
+            return True
         top, files = self._quotas or ("", ())
         for names in files:
-            words = b" ".join(data or b"" for data in self._read(f"{top}{cgroup}", *names)).split()
-            if len(words) == 2:
-                return _bandwidth(words[0], words[1])
-        return None
+            said = _is_quota(tuple(self._read(f"{top}{cgroup}", *names)), asked.quota_us, asked.period_us)
+            if said is not None:
+                return said
+        return True
 
     def _read(self, folder: str, *names: str) -> list[bytes | None]:
         return self._kept.read(folder, names, None, live_files.small_file)
@@ -105,15 +84,29 @@ def _has_tasks(folder: str, depth: int) -> bool:
 
 
 @lru_cache(4096)
-def _limit(words: bytes) -> int | None:
-    limit = MAX_BYTES if words == b"max" else number(words.decode("ascii", "replace"))
-    return None if limit is None else limit_in_force(limit)
+def _is_limit(words: bytes, wanted: int | None) -> bool:
+    """Whether a limit's text is that of a wanted one; the kernel rounds it down to whole pages. Hundreds of containers
+    have few of them, and the same at each reading: so below.
+    """
+    limit = MAX_BYTES if words.strip() == b"max" else number(words.strip().decode("ascii", "replace"))
+    found = None if limit is None else limit_in_force(limit)
+    return found is None or found in whole_pages(wanted if wanted and wanted > 0 else NO_LIMIT)
 
 
 @lru_cache(4096)
-def _bandwidth(quota: bytes, period: bytes) -> tuple[int, int] | None:
-    found = [number(word.decode("ascii", "replace")) for word in (quota, period)]
-    quota_us, period_us = NO_QUOTA if quota == b"max" else found[0], found[1]
-    if quota_us is None or period_us is None:
+def _is_quota(texts: tuple[bytes | None, ...], wanted_us: int, wanted_period_us: int | None) -> bool | None:
+    """Whether texts of a quota and its period are those of wanted ones; ``None``: they are no such texts.
+
+    systemd's driver rounds up to a hundredth of a CPU.
+    """
+    words = b" ".join(data or b"" for data in texts).split()
+    if len(words) != 2:
         return None
-    return (NO_QUOTA if quota_us < 0 else quota_us), period_us
+    quota, period_us = (number(word.decode("ascii", "replace")) for word in words)
+    quota_us = NO_QUOTA if words[0] == b"max" else quota
+    if quota_us is None or period_us is None:
+        return True
+    if wanted_us <= 0 or quota_us < 0:
+        return wanted_us <= 0 and quota_us < 0
+    asked_period_us = wanted_period_us or PERIOD_US
+    return quota_us in (wanted_us, systemd_quota(wanted_us, asked_period_us)) and period_us == asked_period_us

@@ -260,7 +260,7 @@ class KubeletSource:
         """
         self._turn += 1
         agree = {one: index for index, one in now.agree}
-        before, self._differed = self._differed, frozenset(p.subject.id for p in now.running) - agree.keys()
+        before, self._differed = self._differed, frozenset(now.subjects.keys() - agree.keys())
         self._spared = tuple(one for one, index in agree.items() if one not in before and (index + self._turn) % TURNS)
 
     def _ask_again(self, words: ControlWords) -> None:
@@ -270,7 +270,7 @@ class KubeletSource:
         """
         spared, last = self._spared, self._followed
         if last is not None and not allocations(last.reading):
-            known = {p.subject.id: p.subject for p in last.running}
+            known = last.subjects
             spared = tuple(
                 one
                 for one in spared

@@ -54,6 +54,7 @@ class Followed:
         """Ids of the runtime's containers whose cgroup is there."""
         listed = ended | {entry.id for entry in reading.containers or ()}
         self.running = _plain_names([promise for promise in found.promises if _runs(promise, reading, listed)])
+        self.subjects = {p.subject.id: p.subject for p in self.running}
         self.held = tuple(_held(promise) for promise in self.running)
         self.beside = tuple(followed(claim) for claim in found.claims.claims if not claim.kind.carries_tasks)
         self.forgotten = forgotten(reading, found, self.running)

@@ -80,6 +80,8 @@ class Memory:
         Its runtime may have been asked for that set and be asked for the old one again before the next reading.
         """
         found = self.tree.cpusets(root)
+        if found == self._cpusets:
+            return self._cpusets  # of the same names: those are compared at a glance
         new = [name for name, data in found.items() if self._cpusets.get(name, data) != data]
         places = (place_of(whole_of(f"/{PurePosixPath(name).parent}")) for name in new)
         self.answers.must_ask(place.id for place in places if place is not None)

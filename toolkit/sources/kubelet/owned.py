@@ -27,6 +27,8 @@ class Owned:
         self._doubly: frozenset[str] = frozenset()
         """Ids of those that were found to run on CPUs of another pod."""
         self._free: tuple[Followed, CpuSet] | None = None
+        self._lost: tuple[Followed, dict[str, tuple[Promise, CpuSet]]] | None = None
+        """Who runs on which CPUs that were its own and are another pod's, by id."""
 
     def freed(self, now: Followed) -> CpuSet:
         """CPUs that the state file still gives to containers whose pod has ended: the pool may have them at any moment.
@@ -53,6 +55,16 @@ class Owned:
         ended before the CPUs were given away runs no more by the runtime's word, or has no task although the runtime,
         whose shim's report waits for a CPU, still lists it as running.
         """
+        if self._lost is None or self._lost[0] is not now:  # Else who owned what is known by then, as above.
+            self._lost = now, self._lost_to_others(now)
+        found = self._lost[1]
+        self._doubly = frozenset(
+            key for key, (p, _) in found.items() if key in self._doubly or words.has_tasks(p.subject.cgroup)
+        )
+        doubly = (found[key] for key in self._doubly)
+        return {p.claim.name: cpus for p, cpus in doubly if p.claim is not None}
+
+    def _lost_to_others(self, now: Followed) -> dict[str, tuple[Promise, CpuSet]]:
         running = {p.subject.id: p for p in now.running if p.subject.runtime is not None}
         self._own = {key: cpus for key, cpus in self._own.items() if key in running}
         self._own |= {key: p.state for key, p in running.items() if p.in_state and p.state}
@@ -60,14 +72,9 @@ class Owned:
         unseen = {key: had_own(p, now.found) for key, p in running.items() if key not in self._own}
         self._own |= {key: cpus for key, cpus in unseen.items() if cpus}
         own = [(p.subject.pod_uid, p.state) for p in running.values() if p.in_state and p.state]
-        found = {key: cpus for key, p in running.items() if (cpus := self._lost(p, own))}
-        self._doubly = frozenset(
-            key for key in found if key in self._doubly or words.has_tasks(running[key].subject.cgroup)
-        )
-        names = {key: claim.name for key in self._doubly if (claim := running[key].claim) is not None}
-        return {name: found[key] for key, name in names.items()}
+        return {key: (p, cpus) for key, p in running.items() if (cpus := self._not_its_own(p, own))}
 
-    def _lost(self, promise: Promise, owners: list[tuple[str, CpuSet]]) -> CpuSet:
+    def _not_its_own(self, promise: Promise, owners: list[tuple[str, CpuSet]]) -> CpuSet:
         own = self._own.get(promise.subject.id)
         if own is None or promise.in_state or promise.state is None:
             return CpuSet()

@@ -31,13 +31,53 @@ class _Folder:
     """A cgroup's directory.
 
     :param prefix: of its files in a capture; empty: it is none of pods.
-    :param below: those inside when it was looked at last.
+    :param below, links: those inside, and the links to it, when it was looked at last.
     """
 
     path: str
     inode: int
     prefix: str
     below: tuple[_Folder, ...] = ()
+    links: int = 0
+
+
+class _Tree:
+    """A hierarchy's directories as they were at a look. :param top: its mount."""
+
+    def __init__(self, top: _Folder) -> None:
+        self.top = top
+        folders = tuple(_within(top))
+        self._inside = folders[1:]
+        self._counted = all(one.links == len(one.below) + 2 for one in folders)
+        self._read = [(one, f"{one.prefix}{_CPUS}", _whose(one)) for one in folders if one.prefix]
+
+    def is_still(self, here: os.stat_result) -> bool:
+        """Whether a look would find the same: each directory is there, itself, with as many links to it; and there were
+        as many as it had directories inside (see :func:`_now`). :param here: the mount.
+        """
+        top = self.top
+        if not self._counted or (here.st_ino, here.st_nlink) != (top.inode, top.links):
+            return False
+        for one in self._inside:
+            found = _directory(one.path)
+            if found is None or found.st_ino != one.inode or found.st_nlink != one.links:
+                return False
+        return True
+
+    def files(self, kept: KeptFiles) -> dict[str, bytes]:
+        """Read one file of each: `cpuset.cpus` where it is, and one at least. By them a cgroup is known to exist."""
+        found: dict[str, bytes] = {}
+        for one, key, whose in self._read:
+            (data,) = kept.read(one.path, _ALONE, one.inode, small_file)
+            if data is not None:
+                found[key] = data
+            elif name := next(iter(inside(one.path)), ""):
+                data = small_file(f"{one.path}/{name}")
+                found |= {} if data is None else {f"{one.prefix}{name}": data}
+            for each in whose:
+                files = ((name, small_file(f"{each.path}/{name}")) for name in _WHOSE)
+                found |= {f"{each.prefix}{name}": data for name, data in files if data is not None}
+        return found
 
 
 class PodTree:
@@ -45,7 +85,7 @@ class PodTree:
 
     def __init__(self, kept: KeptFiles = NONE_KEPT) -> None:
         self._kept = kept
-        self._tops: dict[str, _Folder] = {}
+        self._trees: dict[str, _Tree] = {}
         """What was found at the last look, by mount."""
 
     def cpusets(self, root: Path) -> dict[str, bytes]:
@@ -55,21 +95,21 @@ class PodTree:
         The files are read each time: no time and no size of a control file says whether it was written.
         """
         found: dict[str, bytes] = {}
-        tops: dict[str, _Folder] = {}
+        trees: dict[str, _Tree] = {}
         for hierarchy, mount in hierarchies(root):
             name = f"{hierarchy}/" if hierarchy else ""
             if name not in ("cpuset/", f"{UNIFIED}/", ""):
                 continue
-            top = self._seen(str(mount), name)
-            if top is not None:
-                tops[str(mount)] = top
-                found |= _files(top, self._kept)
+            tree = self._seen(str(mount), name)
+            if tree is not None:
+                trees[str(mount)] = tree
+                found |= tree.files(self._kept)
             if name == "cpuset/" and found:
                 break
-        self._tops = tops
+        self._trees = trees
         return found
 
-    def _seen(self, mount: str, name: str) -> _Folder | None:
+    def _seen(self, mount: str, name: str) -> _Tree | None:
         """Return the tree as it is now. :param name: of the hierarchy in a capture."""
 
         def made(path: str, inode: int) -> _Folder:
@@ -81,10 +121,11 @@ class PodTree:
             here = Path(mount).stat()  # It may be a link: controllers that share a hierarchy have one each.
         except OSError:
             return None
-        top = self._tops.get(mount)
-        if top is None or top.inode != here.st_ino:
-            top = made(mount, here.st_ino)
-        return _now(top, here.st_nlink, 0, made)
+        tree = self._trees.get(mount)
+        if tree is not None and tree.is_still(here):
+            return tree
+        top = tree.top if tree is not None and tree.top.inode == here.st_ino else made(mount, here.st_ino)
+        return _Tree(_now(top, here.st_nlink, 0, made))
 
 
 def _now(known: _Folder, links: int, depth: int, made: Callable[[str, int], _Folder]) -> _Folder:
@@ -105,8 +146,8 @@ def _now(known: _Folder, links: int, depth: int, made: Callable[[str, int], _Fol
             for path, found in _listed(known.path)
         ]
     below = tuple(_now(one, count, depth + 1, made) for one, count in pairs)
-    same = len(below) == len(known.below) and all(map(is_, below, known.below))
-    return known if same else replace(known, below=below)
+    same = links == known.links and len(below) == len(known.below) and all(map(is_, below, known.below))
+    return known if same else replace(known, below=below, links=links)
 
 
 def _still(below: Sequence[_Folder]) -> list[tuple[_Folder, int]] | None:
@@ -136,22 +177,16 @@ def _directory(path: str) -> os.stat_result | None:
     return found if stat.S_ISDIR(found.st_mode) else None
 
 
-def _files(folder: _Folder, kept: KeptFiles) -> dict[str, bytes]:
-    """Read one file of each: `cpuset.cpus` where it is, and one at least. By them a cgroup is known to exist."""
-    found: dict[str, bytes] = {}
-    waiting = [folder]
+def _within(top: _Folder) -> Iterator[_Folder]:
+    """Yield a directory and all in it."""
+    waiting = [top]
     while waiting:
         one = waiting.pop()
         waiting += one.below
-        if not one.prefix:
-            continue
-        name, (data,) = _CPUS, kept.read(one.path, _ALONE, one.inode, small_file)
-        if data is None and (name := next(iter(inside(one.path)), "")):
-            data = small_file(f"{one.path}/{name}")
-        if data is not None:
-            found[f"{one.prefix}{name}"] = data
-        inner = next((each for each in one.below if each.path.endswith(f".scope/{CRUN_INNER}")), None)
-        for each in (one, inner) if inner is not None else ():
-            files = ((name, small_file(f"{each.path}/{name}")) for name in _WHOSE)
-            found |= {f"{each.prefix}{name}": data for name, data in files if data is not None}
-    return found
+        yield one
+
+
+def _whose(folder: _Folder) -> tuple[_Folder, ...]:
+    """Return a scope and crun's cgroup in it, if there is one: one of the two has a container's limits."""
+    inner = next((each for each in folder.below if each.path.endswith(f".scope/{CRUN_INNER}")), None)
+    return () if inner is None else (folder, inner)

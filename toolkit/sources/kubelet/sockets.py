@@ -38,11 +38,11 @@ def runtime_files(
             node: dict[str, Any] = {"version": cri.version(), "runtimeConfig": cri.config()}
             if answers is None:
                 node |= {"containers": cri.containers(), "sandboxes": cri.sandboxes()}
+                listed = items(node["containers"].get("containers"))
+                node["status"], problem = _statuses([text(mapping(one).get("id")) for one in listed], cri.status)
             else:
                 node |= answers.listed(cri)
-            node["status"], problem = _statuses(
-                node["containers"], cri.status if answers is None else partial(answers.status, cri)
-            )
+                node["status"], problem = _statuses(answers.ids, partial(answers.status, cri))
     except PinproofError as error:
         others = endpoints[1:] if endpoint == endpoints[0] else ()
         return {}, f"{error}{''.join(f', nor {other}' for other in others)}"
@@ -52,10 +52,9 @@ def runtime_files(
     return {"node.json": _json(node), "containers.json": _json(kept.container_list(node))}, problem
 
 
-def _statuses(listed: dict[str, Any], status: Callable[[str], dict[str, Any] | None]) -> tuple[dict[str, Any], str]:
+def _statuses(ids: Sequence[str], status: Callable[[str], dict[str, Any] | None]) -> tuple[dict[str, Any], str]:
     """Ask for each container; one that is gone meanwhile is no problem, several that fail end the asking."""
     found: dict[str, Any] = {}
-    ids = [text(mapping(entry).get("id")) for entry in items(listed.get("containers"))]
     problems: list[str] = []
     end = time.monotonic() + ALL_S
     for container in ids[:MAX_CONTAINERS]:

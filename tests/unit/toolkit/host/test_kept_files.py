@@ -14,6 +14,7 @@ from probes.cgroups.known_files import KnownFiles
 from toolkit.host import kept_files
 from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.host.kept_files import MOST, SHARE, KeptFiles
+from toolkit.model.node_reading import Asked
 from toolkit.sources.kubelet.control_words import ControlWords
 from toolkit.sources.kubelet.memory import Memory
 
@@ -80,7 +81,10 @@ def test_a_round_opens_nothing_that_a_round_before_opened(opened: Opened, tmp_pa
         absent = [path for path in opened.paths if not Path(path).exists()]
         assert opened.opens() == len(absent), "only what is not there is looked for again"
         assert Memory(kept).cpusets(tmp_path)["cgroup/kubepods/pod1/a/cpuset.cpus"] == TEXTS[0]
-        assert ControlWords(tmp_path, kept)._quota("/kubepods/pod1/a") == (-1, 100_000)
+        words = ControlWords(tmp_path, kept)
+        unlimited, limited = (Asked(quota_us=quota_us, period_us=100_000) for quota_us in (-1, 50_000))
+        assert words.quota_as_asked("/kubepods/pod1/a", unlimited)
+        assert not words.quota_as_asked("/kubepods/pod1/a", limited)
         assert [path for path in opened.paths if path.startswith(str(opened.folder))] == []
 
 
