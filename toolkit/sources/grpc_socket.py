@@ -70,12 +70,7 @@ class Connection:
         self._grpc = grpc
         self.path = socket_path(endpoint)
         self._service, self._classes, self._deadline_s = service, classes, deadline_s
-        options = (
-            ("grpc.max_receive_message_length", MAX_BYTES),
-            ("grpc.default_authority", "localhost"),  # Go's servers refuse the path of a socket as an authority
-            ("grpc.enable_retries", 0),
-        )
-        self._channel = grpc.insecure_channel(f"unix:{quote(os.fsencode(self.path))}", options=options)
+        self._channel: Any = None
         self._stubs: dict[str, Any] = {}
 
     def __enter__(self) -> Connection:
@@ -84,7 +79,8 @@ class Connection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._channel.close()
+        if self._channel is not None:
+            self._channel.close()
 
     def ask_for(self, service: str) -> None:
         """Make the next calls to another service behind the same socket; its messages are the same."""
@@ -108,7 +104,7 @@ class Connection:
         from google.protobuf.message import DecodeError
 
         if method not in self._stubs:
-            self._stubs[method] = self._channel.unary_unary(
+            self._stubs[method] = self._open().unary_unary(
                 f"/{self._service}/{method}",
                 request_serializer=lambda message: message.SerializeToString(),
                 response_deserializer=bytes,
@@ -121,6 +117,19 @@ class Connection:
             return self._classes[response].FromString(data)
         except (DecodeError, UnicodeDecodeError):
             raise InputError(f"{self._where} {method}", "an answer that is no such message", f"a {response}") from None
+
+    def _open(self) -> Any:
+        """Return the channel. :raises InputError: there is no socket: gRPC needs a millisecond to find that out."""
+        if self._channel is None:
+            _look(self.path)
+            options = (
+                ("grpc.max_receive_message_length", MAX_BYTES),
+                ("grpc.default_authority", "localhost"),  # Go's servers refuse the path of a socket as an authority
+                ("grpc.enable_retries", 0),
+            )
+            path = quote(os.fsencode(self.path))
+            self._channel = self._grpc.insecure_channel(f"unix:{path}", options=options)
+        return self._channel
 
     @property
     def _where(self) -> str:
@@ -159,10 +168,8 @@ def _knock(path: Path, deadline_s: float) -> None:
 
     :raises InputError: no socket there, nobody listens, or no right to connect.
     """
-    where, expected = printable(str(path)), "the socket of a running server"
+    where, expected = _look(path)
     try:
-        if not stat.S_ISSOCK(path.stat().st_mode):
-            raise InputError(where, "not a socket", expected)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.settimeout(deadline_s)
             probe.connect(os.fsencode(path))
@@ -170,3 +177,18 @@ def _knock(path: Path, deadline_s: float) -> None:
         raise InputError(where, f"no connection within {deadline_s:g} s", expected) from None
     except OSError as error:
         raise InputError(where, error.strerror or str(error), expected) from None
+
+
+def _look(path: Path) -> tuple[str, str]:
+    """Look whether there is a socket; returns how it is called, and what is expected there.
+
+    :raises InputError: there is none.
+    """
+    where, expected = printable(str(path)), "the socket of a running server"
+    try:
+        is_socket = stat.S_ISSOCK(path.stat().st_mode)
+    except OSError as error:
+        raise InputError(where, error.strerror or str(error), expected) from None
+    if not is_socket:
+        raise InputError(where, "not a socket", expected)
+    return where, expected
