@@ -33,6 +33,7 @@ from toolkit.sources.kubelet.followed_claims import Followed
 from toolkit.sources.kubelet.followed_words import ended, present, unmeasured
 from toolkit.sources.kubelet.gauges import gauges_beside, manager_gauges
 from toolkit.sources.kubelet.held_state import HeldState
+from toolkit.sources.kubelet.in_force import InForce
 from toolkit.sources.kubelet.live import NOTHING, LiveNode, says_anything
 from toolkit.sources.kubelet.memory import Memory, may_have_begun
 from toolkit.sources.kubelet.metrics_text import FILE as METRICS
@@ -41,7 +42,7 @@ from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.overdue import SLACK_S
 from toolkit.sources.kubelet.owned import Owned
 from toolkit.sources.kubelet.places import CGROUP_ROOT, PROC, SYS, Places
-from toolkit.sources.kubelet.reconciles import PoolChanges, Reconciles
+from toolkit.sources.kubelet.reconciles import PoolChanges
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.signs import Signs
 from toolkit.sources.kubelet.stated import Stated, not_read
@@ -91,7 +92,7 @@ class KubeletSource:
         self._gauges_due_ns, self._entered = 0, Entered()
         self._held, self._stated = HeldState(), Stated()
         self._static = StaticPods()
-        self._reconciles, self._pool = Reconciles(), PoolChanges()
+        self._in_force, self._pool = InForce(), PoolChanges()
         self._owned = Owned()
         self._signs = Signs(places)
         self._watched: tuple[Path, ...] = ()
@@ -127,28 +128,19 @@ class KubeletSource:
             self._followed = Followed(reading, found, ended(self._parsed))
         now = self._followed
         freed, taken = self._owned.freed(now), self._owned.taken(now, words)
-        claims, giving_back = [], {}
         within_ns = _wait_ns(found.settings)
         pool = found.cpu.default if found.cpu is not None and self._held.speaks else None
         lost_ns = self._pool.at(pool, node.written_ago_s(), now_ns)
-        for held in now.held:
-            claim, back = self._reconciles.in_force(held, freed, within_ns, now_ns, lost_ns)
-            if mine := taken.get(claim.name):
-                # Of an empty pool it has nothing else.
-                claim, back = (claim, back & mine) if claim.cpus else (replace(claim, cpus=mine), mine)
-            claims.append(claim)
-            if back:
-                giving_back[claim.name] = back
-        limited, unlimited = huge_pages.enforced((*claims, *now.beside), words.limits_huge_pages)
+        holding = self._in_force.of(now, freed, taken, within_ns, now_ns, lost_ns)
+        limited, unlimited = huge_pages.enforced((*holding.claims, *now.beside), words.limits_huge_pages)
         self._remember(now)
-        self._reconciles.keep(claim.name for claim in claims)
         read = due and self._places.metrics is not None
         entered = self._entered.of(found.cpu if self._held.speaks else None)
         return SourceReading(
             claims=replace(found.claims, claims=limited),
-            giving_back=giving_back,
-            owed_since_ns={name: ns for name in giving_back if (ns := self._reconciles.since_ns(name)) is not None},
-            doubly_owned=frozenset(taken.keys() & giving_back.keys()),
+            giving_back=holding.giving_back,
+            owed_since_ns=holding.owed_since_ns,
+            doubly_owned=frozenset(taken.keys() & holding.giving_back.keys()),
             making=now.making,
             forgotten=now.forgotten if self._held.speaks else (),
             give_back_s=found.settings.reconcile_s + SLACK_S,

@@ -73,10 +73,10 @@ def test_a_pool_that_shrinks_again_has_no_more_time(node: Node) -> None:
     node.read()
     node.state("0", db="2-3", new="1")
     node.read()
-    (first,) = node.source._reconciles.late.values()
+    (first,) = node.source._in_force._reconciles.late.values()
     node.state("1", db="2-3", new="0")
     reading = node.read()
-    (second,) = node.source._reconciles.late.values()
+    (second,) = node.source._in_force._reconciles.late.values()
 
     assert back(reading) == {"web/app": "0"}
     assert second.since_ns == first.since_ns

@@ -5,13 +5,14 @@ seen at the next reading.
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.toolkit.sources.kubelet.followed_node import CONFIG, DB, WEB, Node, cpus, made_node
+from tests.unit.toolkit.sources.kubelet.followed_node import CONFIG, DB, WEB, Node, back, cpus, made_node
 from tests.unit.toolkit.sources.made_node import KUBEPODS, process, write
 from toolkit.host import kept_files
 from toolkit.host.kept_files import KeptFiles
@@ -20,6 +21,7 @@ from toolkit.sources.kubelet.control_words import ControlWords
 from toolkit.sources.kubelet.follow import KubeletSource
 from toolkit.sources.kubelet.given_up import had_own
 from toolkit.sources.kubelet.json_parts import number
+from toolkit.sources.kubelet.reconciles import Reconciles
 
 OTHER = "dd" * 32
 POD, LIFE = f"{KUBEPODS}/podu-web", f"{KUBEPODS}/podu-web/{WEB}"
@@ -154,6 +156,36 @@ def test_who_owned_cpus_is_worked_out_where_something_is_said_anew(node: Node, m
     procs.write_text("77\n")
     assert node.read().doubly_owned == {"db/main"}
     assert worked_out == []
+
+
+def test_what_is_held_is_worked_out_while_somebody_owes(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time is in it then, although nothing is said anew; it is not where each has what the state file says."""
+    held = list[str]()
+    in_force = Reconciles.in_force
+
+    def counted(known: Reconciles, one: Any, *others: Any) -> Any:
+        held.append(one.claim.name)
+        return in_force(known, one, *others)
+
+    monkeypatch.setattr(Reconciles, "in_force", counted)
+    first = node.read()
+    assert (held, cpus(first)) == ([], {"db/main": "2-3", "web/app": "0-1"})
+
+    node.state("1", db="2-3")
+    node.read()
+    assert back(node.read()) == {"web/app": "0"}
+    assert held == ["db/main", "web/app"] * 2
+    now_ns = time.monotonic_ns()
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now_ns + 60 * 10**9)
+    late = node.read()
+    assert (back(late), cpus(late)["web/app"]) == ({}, "1")
+
+    node.runs(WEB, "web", "app", "1")
+    for _ in range(2):
+        assert cpus(node.read())["web/app"] == "1"
+    held.clear()
+    node.read()
+    assert held == []
 
 
 def test_texts_of_limits_that_were_read_before_are_not_read_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

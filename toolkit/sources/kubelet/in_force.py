@@ -1,0 +1,62 @@
+"""What the subjects of a followed node hold now, and what of it they must give back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from toolkit.model.claims import Claim
+from toolkit.model.cpuset import CpuSet
+from toolkit.sources.kubelet.followed_claims import Followed
+from toolkit.sources.kubelet.reconciles import Reconciles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """:param claims: of all that run. :param giving_back, owed_since_ns: as in a
+    :class:`~toolkit.sources.live_source.SourceReading`.
+    """
+
+    claims: tuple[Claim, ...]
+    giving_back: dict[str, CpuSet]
+    owed_since_ns: dict[str, int]
+
+
+class InForce:
+    """Of one node, from reading to reading."""
+
+    def __init__(self) -> None:
+        self._reconciles = Reconciles()
+        self._settled: tuple[Followed, CpuSet, Holding] | None = None
+        """The last reading and what the pool may have, where nobody waits for a reconcile: no time is in it."""
+
+    def of(
+        self,
+        now: Followed,
+        freed: CpuSet,
+        taken: Mapping[str, CpuSet],
+        within_ns: int,
+        now_ns: int,
+        lost_ns: int | None,
+    ) -> Holding:
+        """Return it.
+
+        :param freed, within_ns, lost_ns: see :meth:`Reconciles.in_force`. :param taken: see :meth:`Owned.taken`.
+        """
+        if self._settled is not None and self._settled[0] is now and self._settled[1] == freed and not taken:
+            return self._settled[2]
+        claims, giving_back = [], {}
+        for held in now.held:
+            claim, back = self._reconciles.in_force(held, freed, within_ns, now_ns, lost_ns)
+            if mine := taken.get(claim.name):
+                # Of an empty pool it has nothing else.
+                claim, back = (claim, back & mine) if claim.cpus else (replace(claim, cpus=mine), mine)
+            claims.append(claim)
+            if back:
+                giving_back[claim.name] = back
+        self._reconciles.keep(claim.name for claim in claims)
+        since = ((name, self._reconciles.since_ns(name)) for name in giving_back)
+        owed_since_ns = {name: since_ns for name, since_ns in since if since_ns is not None}
+        found = Holding(claims=tuple(claims), giving_back=giving_back, owed_since_ns=owed_since_ns)
+        self._settled = None if taken or self._reconciles.late else (now, freed, found)
+        return found
