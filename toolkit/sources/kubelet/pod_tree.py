@@ -21,7 +21,6 @@ from toolkit.model.runtimes import CRUN_INNER
 from toolkit.sources.kubelet.live_files import FILES, MAX_DEPTH, hierarchies, inside, is_of_pods, small_file
 
 _CPUS = FILES[0]
-_ALONE = (_CPUS,)
 _WHOSE = ("cpu.max", "cgroup.procs")
 """Files that say, beside that of the CPUs, which of a scope and crun's cgroup in it has a container's limits."""
 
@@ -49,7 +48,9 @@ class _Tree:
         folders = tuple(_within(top))
         self._inside = folders[1:]
         self._counted = all(one.links == len(one.below) + 2 for one in folders)
-        self._read = [(one, f"{one.prefix}{_CPUS}", _whose(one)) for one in folders if one.prefix]
+        pods = [one for one in folders if one.prefix]
+        self._read = [(one, f"{one.prefix}{_CPUS}", _whose(one)) for one in pods]
+        self._places = [(one.path, one.inode) for one in pods]
 
     def is_still(self, here: os.stat_result) -> bool:
         """Whether a look would find the same: each directory is there, itself, with as many links to it; and there were
@@ -67,16 +68,14 @@ class _Tree:
     def files(self, kept: KeptFiles) -> dict[str, bytes]:
         """Read one file of each: `cpuset.cpus` where it is, and one at least. By them a cgroup is known to exist."""
         found: dict[str, bytes] = {}
-        for one, key, whose in self._read:
-            (data,) = kept.read(one.path, _ALONE, one.inode, small_file)
+        each = kept.read_each(self._places, _CPUS, small_file)
+        for (one, key, whose), data in zip(self._read, each, strict=True):
             if data is not None:
                 found[key] = data
             elif name := next(iter(inside(one.path)), ""):
-                data = small_file(f"{one.path}/{name}")
-                found |= {} if data is None else {f"{one.prefix}{name}": data}
-            for each in whose:
-                files = ((name, small_file(f"{each.path}/{name}")) for name in _WHOSE)
-                found |= {f"{each.prefix}{name}": data for name, data in files if data is not None}
+                found |= _read(one, (name,))
+            for scope in whose:
+                found |= _read(scope, _WHOSE)
         return found
 
 
@@ -175,6 +174,11 @@ def _directory(path: str) -> os.stat_result | None:
     except OSError:
         return None
     return found if stat.S_ISDIR(found.st_mode) else None
+
+
+def _read(folder: _Folder, names: Sequence[str]) -> dict[str, bytes]:
+    files = ((name, small_file(f"{folder.path}/{name}")) for name in names)
+    return {f"{folder.prefix}{name}": data for name, data in files if data is not None}
 
 
 def _within(top: _Folder) -> Iterator[_Folder]:

@@ -13,7 +13,7 @@ from probes.cgroups.control_files import ControlFiles
 from probes.cgroups.known_files import KnownFiles
 from toolkit.host import kept_files
 from toolkit.host.cgroupfs import Hierarchy, Mode
-from toolkit.host.kept_files import MOST, SHARE, KeptFiles
+from toolkit.host.kept_files import AT_ONCE, MOST, SHARE, KeptFiles
 from toolkit.model.node_reading import Asked
 from toolkit.sources.kubelet.control_words import ControlWords
 from toolkit.sources.kubelet.memory import Memory
@@ -107,6 +107,43 @@ def test_what_is_gone_is_opened_anew(opened: Opened, monkeypatch: pytest.MonkeyP
         opened.make()
         (opened.folder / "cpuset.cpus").write_text("3\n")
         assert kept.read(str(opened.folder), NAMES) == [b"3\n", TEXTS[1]]
+
+
+def test_one_file_of_many_folders_is_read_as_each_alone(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one that is gone, of one that another has replaced under its name, and of one that is not open yet."""
+    names = [str(number) for number in range(AT_ONCE + 2)]
+    folders = [opened.folder.with_name(name) for name in names]
+    for folder in folders:
+        folder.mkdir()
+        (folder / NAMES[0]).write_text(f"{folder.name}\n")
+    real, dead = os.pread, set[int]()
+
+    def read(descriptor: int, size: int, at: int) -> bytes:
+        if os.fstat(descriptor).st_ino in dead:
+            raise OSError(errno.ENODEV, "No such device")
+        return real(descriptor, size, at)
+
+    monkeypatch.setattr(os, "pread", read)
+    with KeptFiles() as kept:
+
+        def texts() -> list[bytes | None]:
+            inodes = [folder.stat().st_ino if folder.exists() else 0 for folder in folders]
+            return kept.read_each([(str(one), inode) for one, inode in zip(folders, inodes, strict=True)], NAMES[0])
+
+        expected: list[bytes | None] = [f"{name}\n".encode() for name in names]
+        assert texts() == expected
+        assert opened.opens() == kept.count == len(names)
+        (folders[0] / NAMES[0]).write_text("written\n")
+        dead.add((folders[1] / NAMES[0]).stat().st_ino)
+        folders[1].rename(folders[1].with_name("gone"))
+        folders[-1].rename(folders[-1].with_name("before"))
+        folders[-1].mkdir()
+        (folders[-1] / NAMES[0]).write_text("another\n")
+        expected[0], expected[1], expected[-1] = b"written\n", None, b"another\n"
+        assert texts() == expected
+        assert opened.opens() == 1
+        assert texts() == expected
+        assert (opened.opens(), kept.count) == (0, len(names) - 1)
 
 
 @pytest.mark.parametrize("how", ["renew", "inode", "forget"])
