@@ -14,7 +14,7 @@ from toolkit.model.blind_spots import EVERY_WITNESS
 
 POLL_MS = 10
 """Of a round in which something may come due."""
-IDLE_MS = 50
+IDLE_MS = 100
 """Of one in which nothing can before something is heard: what the programs send ends every round at once."""
 NEW_OBJECTS = 20_000
 """So many more objects than before are looked through for circles. Evidence of hundreds of claims is a hundred thousand

@@ -126,8 +126,9 @@ class Switches(Witness[SwitchEdge]):
         """Cut the intervals whose time has come, and report what was heard."""
         # Whoever comes second has everything reported, too, that the first has taken: a window must not end before.
         with self._reporting:
-            for violation in self._due():
-                self._windows.report(violation)
+            if self._pieces or self._heard or self._details or not self._idle():
+                for violation in self._due():
+                    self._windows.report(violation)
 
     def _idle(self) -> bool:
         """Whether no interval waits for a word, and no window for its last events."""

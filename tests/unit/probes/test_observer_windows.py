@@ -65,7 +65,7 @@ def detail(ident: int, window: int) -> bytes:
 def open_window() -> Any:
     """Return window 1, in which nothing waits to be cut."""
     window = SimpleNamespace(number=1, start_ns=1_000, closed=False)
-    window.watch = lambda _kind: SimpleNamespace(window=window, cut=lambda _pieces: [])
+    window.watch = lambda _kind: SimpleNamespace(window=window, waiting=[], cut=lambda _pieces: [])
     return window
 
 
@@ -157,3 +157,28 @@ def test_what_one_thread_reports_is_reported_for_the_other() -> None:
     listener.join(DEADLINE_S)
     ender.join(DEADLINE_S)
     assert len(watcher.violations()) == 1
+
+
+def test_a_round_in_which_nothing_was_heard_waits_for_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing to cut and nothing to report; what is heard for a window that is not there yet is kept."""
+    watcher = Observer(ClaimSet(claims=()))
+    watcher.names[5] = "pod/db"
+    watcher.hierarchy = Hierarchy(root=Path("/"), mode=Mode.V2, unified=Path("/sys/fs/cgroup"))
+    watcher.window = cast("Window", open_window())
+    switches = Switches(watcher)
+    taken, real = list[int](), switches._due
+
+    def due() -> list[Violation]:
+        taken.append(1)
+        return real()
+
+    monkeypatch.setattr(switches, "_due", due)
+
+    switches.cut()
+    assert taken == []
+    switches.event(detail(5, 1))
+    switches.cut()
+    assert (len(taken), len(watcher.violations())) == (1, 1)
+    watcher.closing = watcher.window
+    switches.cut()
+    assert len(taken) == 2, "a window that ends is cut to its end"
