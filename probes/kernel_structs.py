@@ -34,6 +34,11 @@ CONFIG_TASK_DELAY_ACCT bring it) and CONFIG_FAIR_GROUP_SCHED. Distributions have
 OPEN_FILES: dict[str, tuple[str, ...]] = {"kernfs_open_file": ("kn",), "kernfs_node": ("name", "priv")}
 """Which control file a write goes to, and of which cgroup; the directory is ``parent``, ``__parent`` since
 633488947ef6 (Linux 6.15)."""
+THREADS: dict[str, tuple[str, ...]] = {
+    "bpf_iter_meta": ("seq", "session_id"),
+    "task_struct": ("policy", "cpus_mask", "mems_allowed"),
+}
+"""Masks and policy of a thread for an iterator over all: Linux 5.8, and CONFIG_CPUSETS for the memory nodes."""
 DESCRIPTORS: dict[str, tuple[str, ...]] = {
     "task_struct": ("files",),
     "files_struct": ("fdt",),
@@ -65,9 +70,7 @@ def settings(root: Path) -> dict[str, int]:
     # Ancestors themselves since 7f203bc89eb6 (Linux 6.1), their ids before.
     ancestors = "ancestors" if btf.has_member("cgroup", "ancestors") else "ancestor_ids"
     places = _offsets(btf, WANTED | {"cgroup": (*WANTED["cgroup"], ancestors)})
-    if all(btf.has_member(struct, member) for struct, members in ARRIVAL.items() for member in members):
-        places |= _offsets(btf, ARRIVAL)
-    found = {"OFF_" + name.replace(".", "_").upper(): value for name, value in places.items()}
+    found = {"OFF_" + name.replace(".", "_").upper(): value for name, value in places.items()} | _known(btf, ARRIVAL)
     # A kernel without cpusets has nothing to ask for: no claim has one then, and the program never reads it.
     return found | {"CPUSET_SUBSYS": btf.enumerator(*CPUSET_SUBSYS) or 0}
 
@@ -82,11 +85,24 @@ def of_open_files(root: Path) -> dict[str, int]:
     btf = _kernel(root)
     parent = "__parent" if btf.has_member("kernfs_node", "__parent") else "parent"
     wanted = OPEN_FILES | {"kernfs_node": (*OPEN_FILES["kernfs_node"], parent)}
+    return _known(btf, wanted, DESCRIPTORS)
+
+
+def of_threads(root: Path) -> dict[str, int]:
+    """Return ``OFF_<STRUCT>_<MEMBER>`` of :data:`THREADS`; none where this kernel has otherwise.
+
+    :raises HostUnsupportedError: the kernel has no BTF.
+    """
+    return _known(_kernel(root), THREADS)
+
+
+def _known(btf: Btf, *groups: dict[str, tuple[str, ...]]) -> dict[str, int]:
+    """Return the offsets of those groups of which this kernel has every member."""
     places: dict[str, int] = {}
-    for group in (wanted, DESCRIPTORS):
+    for group in groups:
         if all(btf.has_member(struct, member) for struct, members in group.items() for member in members):
-            places |= {name.replace(".__", "."): value for name, value in _offsets(btf, group).items()}
-    return {"OFF_" + name.replace(".", "_").upper(): value for name, value in places.items()}
+            places |= _offsets(btf, group)
+    return {"OFF_" + name.replace(".__", ".").replace(".", "_").upper(): value for name, value in places.items()}
 
 
 def _offsets(btf: Btf, wanted: dict[str, tuple[str, ...]]) -> dict[str, int]:

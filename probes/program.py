@@ -1,7 +1,8 @@
 """One BPF program: what it is, and how its instructions are loaded.
 
 Source: bpf(2); commit fec56f5890d9 "bpf: Introduce BPF trampoline" (programs at the return of a function); commit
-9e15db66136a "bpf: Implement accurate raw_tp context access via BTF" (programs that know what a tracepoint gives them).
+9e15db66136a "bpf: Implement accurate raw_tp context access via BTF" (programs that know what a tracepoint gives them);
+commit 15d83c4d7cef "bpf: Allow loading of a bpf_iter program" (programs that run for each object of one kind).
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ KINDS = {"raw_tracepoint": bpf_syscalls.RAW_TRACEPOINT, "perf_event": bpf_syscal
 class Program:
     """A program to load.
 
-    :param kind: ``raw_tracepoint`` or ``perf_event``; ignored where one of the next three is set.
+    :param kind: ``raw_tracepoint`` or ``perf_event``; ignored where one of the next four is set.
     :param tracepoint: whose arguments it reads by their types: no helper for a member. It can be attached there alone.
     :param returns_from: kernel function at whose return it is to run.
     :param enters: kernel function at whose begin it is to run.
+    :param iterates: over which of the kernel's objects it runs when it is read (``task``).
     :param optional: a kernel may refuse it: then the answer says why, and the rest goes on.
     """
 
@@ -34,6 +36,7 @@ class Program:
     tracepoint: str = ""
     returns_from: str = ""
     enters: str = ""
+    iterates: str = ""
     optional: bool = False
 
 
@@ -123,7 +126,7 @@ def load(code: bytes, program: Program) -> int:
         return _load_tracing(code, program, f"a program at the return of {program.returns_from}()")
     if program.enters:
         return _load_tracing(code, program, f"a program at the begin of {program.enters}()")
-    if program.tracepoint:
+    if program.tracepoint or program.iterates:
         return _load_tracing(code, program, f"the program {program.name}")
     try:
         return bpf_syscalls.load_program(KINDS[program.kind], code, name=program.name)
@@ -134,8 +137,11 @@ def load(code: bytes, program: Program) -> int:
 def _load_tracing(code: bytes, program: Program, what: str) -> int:
     btf = Btf.of_kernel()
     function = program.returns_from or program.enters
-    place, number = f"function {function}", None
     kind = bpf_syscalls.TRACE_FEXIT if program.returns_from else bpf_syscalls.TRACE_FENTRY
+    if program.iterates:
+        # What such a program is given has the type of this function's arguments.
+        function, kind = f"bpf_iter_{program.iterates}", bpf_syscalls.TRACE_ITER
+    place, number = f"function {function}", None
     if program.tracepoint:
         place, kind = f"tracepoint {program.tracepoint}", bpf_syscalls.TRACE_RAW_TP
     if btf is not None:

@@ -21,6 +21,7 @@ class MaskReading(Reading):
 
     :param dropped: by claim: distinct masks that were not kept because there were too many.
     :param strays: by claim: threads that are not in its cgroup of a v1 hierarchy.
+    :param doubts: by claim: of which threads the kernel's list of tasks says other than ``/proc``.
     """
 
     masks: tuple[ThreadMask, ...] = ()
@@ -28,6 +29,7 @@ class MaskReading(Reading):
     gaps: tuple[ScanGap, ...] = ()
     dropped: Mapping[str, int] = field(default_factory=dict)
     strays: Mapping[str, tuple[Stray, ...]] = field(default_factory=dict)
+    doubts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def decode(self, readings: Readings) -> Part:
         """Return the masks, and how closely they were followed."""
@@ -42,10 +44,18 @@ class MaskReading(Reading):
             for name, count in sorted(self.dropped.items())
         )
         strays = (spot for name, rows in sorted(self.strays.items()) for spot in stray_spots(name, rows))
+        doubts = (
+            BlindSpot(
+                text=texts[0] + (f" (and {len(texts) - 1} more threads)" if len(texts) > 1 else ""),
+                witnesses=(Witness.MASKS,),
+                claim=name,
+            )
+            for name, texts in sorted(self.doubts.items())
+        )
         return Part(
             evidence=MaskEvidence(thread_masks=tuple(row for row in self.masks if frame.is_about(row.claim))),
             coverage=MaskCoverage(proc_scans=self.scans, scan_gaps=gaps),
-            spots=(*gap_spots(gaps), *lost, *strays),
+            spots=(*gap_spots(gaps), *lost, *strays, *doubts),
         )
 
 

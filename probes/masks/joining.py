@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from probes.subjects import Subject
@@ -35,8 +35,8 @@ class Joining:
         """
         key = (subject.ident, tid)
         text = read_control(self._root / f"proc/{tid}/cgroup") or ""
-        member = _inside(text, "", subject.claim.cgroup)
-        if not member or subject.cpuset_id is None or _inside(text, "cpuset", subject.claim.cgroup):
+        member = inside(text, "", subject.claim.cgroup)
+        if not member or subject.cpuset_id is None or inside(text, "cpuset", subject.claim.cgroup):
             self._known.pop(key, None)
             return member and not any(begun_ns <= looked_ns for begun_ns in self._moving())
         now_ns, start = time.monotonic_ns(), procfs.start_time(tid, self._root)
@@ -48,6 +48,12 @@ class Joining:
     def inside(self, subject: Subject, tid: int) -> None:
         """Note that a thread has the claim's CPUs and memory nodes: if it joins again, that is another joining."""
         self._known.pop((subject.ident, tid), None)
+
+    def only(self, outside: Collection[tuple[int, int]]) -> None:
+        """Note that of all threads, by ident and thread id, these alone have not the claim's CPUs and memory nodes."""
+        for key in tuple(self._known):
+            if key not in outside:
+                del self._known[key]
 
     def keep(self, subject: Subject, tids: Iterable[int]) -> None:
         """Forget the threads that are members no more: one that comes again joins again."""
@@ -68,7 +74,7 @@ def place(text: str, controller: str) -> str:
     return ""
 
 
-def _inside(text: str, controller: str, cgroup: str) -> bool:
+def inside(text: str, controller: str, cgroup: str) -> bool:
     """Return whether a task is at or below a cgroup."""
     path = place(text, controller)
     return path == cgroup or path.startswith(cgroup + "/")

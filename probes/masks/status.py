@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from probes.subjects import Subject
 from toolkit.errors import InputError
 from toolkit.model import names
 from toolkit.model.cpuset import CpuSet
@@ -32,17 +31,14 @@ class ThreadStatus:
 
 
 class Masks(NamedTuple):
-    """Two lists as they were read, and what they mean."""
+    """What a thread may use."""
 
-    cpus_text: bytes
-    mems_text: bytes
     cpus: CpuSet
     mems: CpuSet
 
-    def within(self, subject: Subject) -> bool:
-        """Return whether a thread has the claim's CPUs and memory nodes: both come with its cpuset."""
-        mems = subject.claim.mems
-        return self.cpus <= subject.cpus and (mems is None or self.mems <= mems)
+    def within(self, cpus: CpuSet, mems: CpuSet | None) -> bool:
+        """Return whether a thread has a claim's CPUs and memory nodes: both come with its cpuset."""
+        return self.cpus <= cpus and (mems is None or self.mems <= mems)
 
 
 Read = tuple[bytes, bytes, Masks]
@@ -86,7 +82,7 @@ def _line(data: bytes, key: bytes) -> bytes | None:
 def _masks(cpus: bytes, mems: bytes) -> Masks | None:
     """Return what two lists mean; ``None``: one is no list. Thousands of threads have few different ones."""
     try:
-        return Masks(cpus, mems, CpuSet.parse(cpus.decode("latin-1")), CpuSet.parse(mems.decode("latin-1")))
+        return Masks(CpuSet.parse(cpus.decode("latin-1")), CpuSet.parse(mems.decode("latin-1")))
     except (ValueError, InputError):
         return None
 

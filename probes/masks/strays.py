@@ -63,14 +63,21 @@ class Strays:
         self._scans: dict[int, int] = {}
         """By ident."""
 
-    def look(self, subject: Subject, tids: Collection[int]) -> list[Stray]:
+    def waiting(self, subject: Subject) -> bool:
+        """Return whether somebody was met who may still join, or may stay elsewhere: to be looked for in each scan."""
+        return bool(self._since) and any(
+            (subject.ident, one) in self._since for one in self._mounts.keys() & _promised(subject.claim)
+        )
+
+    def look(self, subject: Subject, tids: Collection[int], every: int = EVERY) -> list[Stray]:
         """Return the threads that have been in some of its cgroups, and not in others, for too long.
 
         :param tids: of its v2 cgroup.
+        :param every: of so many calls one looks, as long as nobody is met.
         """
         scans = self._scans[subject.ident] = self._scans.get(subject.ident, 0) + 1
         promised = sorted(self._mounts.keys() & _promised(subject.claim))
-        if scans % EVERY != 1 and not any((subject.ident, controller) in self._since for controller in promised):
+        if (scans - 1) % every and not self.waiting(subject):
             return []
         found = []
         for controller in promised:

@@ -1,4 +1,4 @@
-"""The thread that walks ``/proc``, and the masks of a window."""
+"""The thread that reads all threads' masks, and the masks of a window."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 from probes.loops import Loop
 from probes.masks.decoder import MaskReading
+from probes.masks.iterator import TaskIterator
+from probes.masks.sample import Sample
 from probes.masks.strays import Strays
-from probes.masks.threads import ThreadMasks, UnreadableError
+from probes.masks.thread import UnreadableError
+from probes.masks.threads import ThreadMasks
+from probes.masks.ways import Ways
 from probes.readings import Moment
 from probes.subjects import Subject
 from probes.windows import Windows
 from probes.witness import OpenWindow, Watch, Witness
 from toolkit.model import blind_spots
 
-PAUSES = 139
-"""CPU times of a scan that the scanner rests after it: it takes at most one part in 140 of a CPU. A thread costs some
-20 us; a node with 10,000 of them is scanned every 28 s, one with 70 as often as the options ask for."""
 RESTED_NS = 500_000_000
 """A window does not end so long after its last scan: what came since then, and is put back, would never be seen."""
 LAST_CPU_NS = 100_000_000
@@ -28,12 +29,10 @@ LAST_CPU_NS = 100_000_000
 class MaskWatch(Watch[None]):
     """One window."""
 
-    def __init__(self, windows: Windows, window: OpenWindow, pause_ns: int, strays: Strays) -> None:
+    def __init__(self, windows: Windows, window: OpenWindow, pause_ns: int, ways: Ways) -> None:
         patience_ns = windows.options.pending_ms * 1_000_000
         moving = windows.ledger.moving.begun_ns
-        self.masks = ThreadMasks(
-            windows.hierarchy, windows.root, window.start_ns, pause_ns, patience_ns, moving, strays
-        )
+        self.masks = ThreadMasks(windows.hierarchy, windows.root, window.start_ns, pause_ns, patience_ns, moving, ways)
         self._window, self._threads = window, windows.options.threads
 
     def ending(self, subject: Subject) -> None:
@@ -65,7 +64,8 @@ class MaskWatch(Watch[None]):
             masks=masks.values(),
             scans=masks.scans,
             gaps=masks.gaps(self._window.all_subjects(), moment.at_ns) if self._threads else (),
-            dropped=dict(masks.dropped),
+            dropped=dict(masks.rows.dropped),
+            doubts={name: tuple(texts.values()) for name, texts in tuple(masks.doubts.items())},
             strays={name: tuple(rows.values()) for name, rows in tuple(masks.strays.items())},
         )
 
@@ -73,10 +73,15 @@ class MaskWatch(Watch[None]):
 class Masks(Witness[None]):
     """The thread masks and policies of every claim."""
 
+    SIDE = TaskIterator
+
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
         self._pause_ns = windows.options.scan_ms * 1_000_000
-        self._strays = Strays(windows.hierarchy, windows.root)
+        hierarchy, root = windows.hierarchy, windows.root
+        self._ways = Ways(
+            Strays(hierarchy, root), Sample(hierarchy, root), windows.ledger.side(TaskIterator), self._pause_ns
+        )
 
     def running(self) -> AbstractContextManager[object]:
         """Scan all claims again and again, in a thread of its own."""
@@ -87,7 +92,8 @@ class Masks(Witness[None]):
     def begin(self, window: OpenWindow, first: None) -> MaskWatch:
         """Begin with a window."""
         del first
-        return MaskWatch(self._windows, window, self._pause_ns, self._strays)
+        self._ways.begin()
+        return MaskWatch(self._windows, window, self._pause_ns, self._ways)
 
     def _scan(self, stopped: Callable[[], bool]) -> float:
         windows, window = self._windows, self._windows.window
@@ -96,6 +102,6 @@ class Masks(Witness[None]):
             subjects = tuple(windows.subjects.values())
             masks = window.watch(MaskWatch).masks
             took_ns = masks.scan_all(subjects, lambda: stopped() or window.closed)
-            self._pause_ns = max(windows.options.scan_ms * 1_000_000, PAUSES * took_ns)
+            self._pause_ns = max(windows.options.scan_ms * 1_000_000, self._ways.pauses * took_ns)
             masks.pause_ns = max(masks.pause_ns, self._pause_ns)
         return self._pause_ns / 1e9

@@ -120,7 +120,7 @@ def memory_of_all(pid: int) -> dict[str, float]:
 
 
 def sweep(cgroups: list[str], cpus: CpuSet) -> dict[str, float]:
-    """Read the masks of all threads three times, as the observer does; return the cheapest sweep."""
+    """Read the masks of all threads from ``/proc`` three times; return the cheapest sweep."""
     masks = ThreadMasks(cgroupfs.detect(), Path("/"))
     subjects = [
         Subject(claim=Claim(name=one, cgroup=one, cpus=cpus), cgroup_id=0, slot=slot, ident=slot, cpus=cpus, since_ns=0)

@@ -21,11 +21,12 @@ from typing import Any
 from toolkit.host.perf_event import CPU_CLOCK, DISABLED, open_software_event
 from toolkit.host.syscalls import call
 
-MAP_CREATE, PROG_LOAD, OBJ_INFO, RAW_TRACEPOINT_OPEN = 0, 5, 15, 17
+MAP_CREATE, PROG_LOAD, OBJ_INFO, RAW_TRACEPOINT_OPEN, LINK_CREATE, ITER_CREATE = 0, 5, 15, 17, 28, 33
 PERF_EVENT, RAW_TRACEPOINT, TRACING = 7, 17, 26
 """Types of programs."""
-TRACE_RAW_TP, TRACE_FENTRY, TRACE_FEXIT = 23, 24, 25
-"""Expected attach types of a tracing program: a tracepoint, the begin and the return of a kernel function."""
+TRACE_RAW_TP, TRACE_FENTRY, TRACE_FEXIT, TRACE_ITER = 23, 24, 25, 28
+"""Expected attach types of a tracing program: a tracepoint, the begin and the return of a kernel function, an iterator
+over the kernel's objects of one kind."""
 CONTROL_FILE_WRITE = "cgroup_file_write"
 """The kernel's function through which every write to a file of a cgroup goes."""
 ATTACH_TASK = "cgroup_attach_task"
@@ -113,6 +114,24 @@ def attach(program: int, tracepoint: str = "") -> int:
     """
     name = ctypes.create_string_buffer(tracepoint.encode())
     return bpf(RAW_TRACEPOINT_OPEN, struct.pack("=QI", ctypes.addressof(name) if tracepoint else 0, program))
+
+
+def link_iterator(program: int) -> int:
+    """Bind an iterator's program to what it iterates over, and return the descriptor that holds it there.
+
+    :raises OSError: what the kernel says.
+    Source: commit de4e05cac46d "bpf: Support bpf tracing/iter programs for BPF_LINK_CREATE" (Linux 5.8).
+    """
+    return bpf(LINK_CREATE, struct.pack("=III", program, 0, TRACE_ITER))
+
+
+def open_iterator(link: int) -> int:
+    """Return a descriptor from which one pass over the objects can be read: the program runs in read(2).
+
+    :raises OSError: what the kernel says.
+    Source: commit ac51d99bf81c "bpf: Create anonymous bpf iterator" (Linux 5.8).
+    """
+    return bpf(ITER_CREATE, struct.pack("=II", link, 0))
 
 
 def object_info(fd: int) -> bytes:

@@ -11,7 +11,8 @@ import pytest
 from probes.blindness import MAX_NOTES, Blindness
 from probes.clocks import Clock
 from probes.masks.decoder import MAX_GAPS, gap_spots
-from probes.masks.threads import CPU_SHARE, WAIT_NS, ThreadMasks, UnreadableError
+from probes.masks.thread import UnreadableError
+from probes.masks.threads import CPU_SHARE, WAIT_NS, ThreadMasks
 from probes.node.decoder import hidden_spots
 from probes.node.untraced import Hidden, Untraced
 from probes.subjects import Subject

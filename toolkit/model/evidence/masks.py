@@ -12,7 +12,7 @@ from toolkit.model.serde import stage_value
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadMask:
-    """One distinct Cpus_allowed/Mems_allowed of a thread, from ``/proc/<pid>/task/<tid>/status``."""
+    """One distinct Cpus_allowed/Mems_allowed of a thread, from ``/proc/<tid>/status`` or the kernel's list of tasks."""
 
     claim: str
     pid: int

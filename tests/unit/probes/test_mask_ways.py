@@ -1,0 +1,78 @@
+"""Which way the masks are read, and the program that lists tasks. No kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from probes import kernel_structs, program
+from probes.masks.sample import Sample
+from probes.masks.strays import Strays
+from probes.masks.ways import LISTED_PAUSES, PAUSES, THREAD_NS, Ways
+from probes.program import Program
+from tests.unit.probes.mask_node import Node
+from toolkit.errors import HostUnsupportedError
+from toolkit.host import bpf_syscalls
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    """Threads whose policy nobody asks the real kernel for."""
+    monkeypatch.setattr("probes.masks.thread.policy_of", lambda _tid: "other")
+    return Node(tmp_path)
+
+
+def test_the_cheaper_way_is_taken(node: Node) -> None:
+    """The list at first, and where many threads are claims'; /proc where few are, or few of very many tasks."""
+    pause_ns = 200_000_000
+    few = pause_ns // PAUSES // THREAD_NS
+    ways = Ways(Strays(node.hierarchy, node.root), Sample(node.hierarchy, node.root), node.tasks, pause_ns)
+    assert (ways.next(), ways.pauses) == (node.tasks, LISTED_PAUSES)
+    ways.threads = few
+    assert (ways.next(), ways.pauses) == (None, PAUSES)
+    ways.threads = few + 1
+    assert ways.next() is node.tasks
+    ways.pass_ns = (few + 1) * THREAD_NS
+    assert ways.next() is None
+    ways.begin()
+    assert ways.next() is node.tasks
+
+
+def test_a_kernel_that_refuses_the_list_is_read_as_ever(node: Node) -> None:
+    """Every thread from /proc, however many there are."""
+    ways = Ways(Strays(node.hierarchy, node.root), Sample(node.hierarchy, node.root), None)
+    ways.threads = 1 << 20
+    assert (ways.next(), ways.pauses) == (None, PAUSES)
+
+
+def test_an_iterator_is_loaded_for_its_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the type of bpf_iter_task()'s arguments; a kernel without it refuses."""
+
+    class Types:
+        def function_id(self, name: str) -> int | None:
+            return {"bpf_iter_task": 41}.get(name)
+
+    asked: list[tuple[object, ...]] = []
+
+    def load(kind: int, code: bytes, *, name: str, attach_type: int, attach_btf_id: int) -> int:
+        asked.append((kind, code, name, attach_type, attach_btf_id))
+        return 3
+
+    monkeypatch.setattr("probes.program.Btf.of_kernel", lambda: Types())
+    monkeypatch.setattr(bpf_syscalls, "load_program", load)
+    assert program.load(b"code", Program(name="on_task", iterates="task")) == 3
+    assert asked == [(bpf_syscalls.TRACING, b"code", "on_task", bpf_syscalls.TRACE_ITER, 41)]
+    with pytest.raises(HostUnsupportedError, match="no function bpf_iter_file"):
+        program.load(b"code", Program(name="on_file", iterates="file"))
+
+
+def test_a_kernel_without_memory_nodes_makes_no_list(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One member less: no offset of any is given, so that the program is not made."""
+
+    class Types:
+        def has_member(self, _struct: str, member: str) -> bool:
+            return member != "mems_allowed"
+
+    monkeypatch.setattr(kernel_structs, "_kernel", lambda _root: Types())
+    assert kernel_structs.of_threads(tmp_path) == {}
