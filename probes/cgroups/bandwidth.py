@@ -56,8 +56,7 @@ class CgroupCounters:
 
     def keep(self, claims: Iterable[Claim]) -> None:
         """Leave nothing open that these claims do not need."""
-        levels = {level for claim in claims for level in lineage(claim.cgroup)}
-        self._kept.keep(folder for level in levels for folder in self._counters.folders(level))
+        self._counters.keep({level for claim in claims for level in lineage(claim.cgroup)})
 
     def _processes(self, cgroup: str) -> tuple[int, ...]:
         return cgroupfs.pids(self._hierarchy, cgroup, self._kept)[:MAX_PROCESSES]

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
@@ -54,6 +53,8 @@ class CpuCounters:
         # Every v2 cgroup but the root has the usage part of cpu.stat, with or without the controller.
         self._counts = hierarchy.unified if hierarchy.is_v2("cpu") else hierarchy.controller_dir("cpu")
         self._usage = None if hierarchy.is_v2("cpuacct") else hierarchy.controller_dir("cpuacct")
+        self._said: dict[tuple[Path | None, str], tuple[bytes | None, Mapping[str, int]]] = {}
+        """By hierarchy and path: what ``cpu.stat`` was when it was read last, and what that means."""
 
     def read(self, cgroup: str) -> tuple[CpuStat, tuple[int, int]]:
         """Return a cgroup's counters, and the inodes of the directories that usage and throttling were read from.
@@ -66,13 +67,13 @@ class CpuCounters:
         began = time.monotonic_ns()
         used_in, (usage_text, system_text) = self._read(self._usage, path, _USAGE)
         counted_in, (text,) = self._read(self._counts, path, _STAT)
-        counters = _counters(text)
+        counters = self._meaning(self._counts, path, text)
         usage, system = _number(usage_text), _number(system_text)
         if usage is None:
             base, usage_from = counters, counted_in if self._counts == self._unified else 0
             if "usage_usec" not in base and self._counts != self._unified:
                 usage_from, (text,) = self._read(self._unified, path, _STAT)
-                base = _counters(text)
+                base = self._meaning(self._unified, path, text)
             usage, system = _scaled(base.get("usage_usec")), _scaled(base.get("system_usec"))
             used_in = used_in or (usage_from if self._usage is None else -usage_from)
         stat = CpuStat(
@@ -87,10 +88,18 @@ class CpuCounters:
         )
         return stat, (used_in, counted_in)
 
-    def folders(self, cgroup: str) -> set[str]:
-        """Return the directories of a cgroup in which files are read."""
-        path = relative(cgroup)
-        return {f"{mount}/{path}" for mount in (self._usage, self._counts, self._unified) if mount is not None}
+    def keep(self, cgroups: Iterable[str]) -> None:
+        """Close the files of all others, and forget what they said."""
+        paths = {relative(cgroup) for cgroup in cgroups}
+        mounts = [mount for mount in (self._usage, self._counts, self._unified) if mount is not None]
+        self._kept.keep(f"{mount}/{path}" for path in paths for mount in mounts)
+        self._said = {key: said for key, said in self._said.items() if key[1] in paths}
+
+    def _meaning(self, mount: Path | None, path: str, text: bytes | None) -> Mapping[str, int]:
+        known = self._said.get((mount, path))
+        if known is None or known[0] != text:
+            known = self._said[mount, path] = text, _counters(text)
+        return known[1]
 
     def _read(self, mount: Path | None, path: str, names: tuple[str, ...]) -> tuple[int, list[bytes | None]]:
         """Read files of a cgroup's directory; the inode is 0 where there is none.
@@ -120,7 +129,6 @@ def _again(path: str) -> bytes | None:
     return None if text is None else os.fsencode(text)
 
 
-@lru_cache(maxsize=4096)
 def _counters(text: bytes | None) -> Mapping[str, int]:
     words = (line.decode("utf-8", "surrogateescape").split() for line in (text or b"").split(b"\n"))
     return {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdigit()}

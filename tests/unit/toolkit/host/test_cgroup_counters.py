@@ -87,3 +87,18 @@ def test_a_long_list_is_read_to_its_end(v2: Hierarchy, monkeypatch: pytest.Monke
     with KeptFiles() as kept:
         for _ in range(2):
             assert cgroupfs.pids(v2, "/pod/db", kept) == many
+
+
+def test_what_others_said_is_forgotten(hybrid: Hierarchy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a cgroup the last reading alone is known, and only as long as somebody watches it."""
+    monkeypatch.setattr(kept_files, "_is_cgroup", lambda _folder: True)
+    with KeptFiles() as kept:
+        counters = cgroupfs.CpuCounters(hybrid, kept)
+        for periods in range(3, 9):
+            (hybrid.root / "cpu,cpuacct/pod/cpu.stat").write_text(f"nr_periods {periods}\n")
+            assert counters.read("/pod")[0].nr_periods == periods
+        assert len(counters._said) == 1
+        counters.keep(["/pod"])
+        assert (len(counters._said), kept.count) == (1, 3)
+        counters.keep([])
+        assert (len(counters._said), kept.count) == (0, 0)
