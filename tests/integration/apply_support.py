@@ -44,9 +44,10 @@ def processes(run_id: str) -> list[str]:
         if pid == os.getpid():
             continue
         try:
-            groups = Path(f"/proc/{pid}/cgroup").read_text()
+            # A test beside this one may have made cgroups and tasks with names of any bytes.
+            groups = Path(f"/proc/{pid}/cgroup").read_text(errors="replace")
             command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            zombie = ") Z " in Path(f"/proc/{pid}/stat").read_text()
+            zombie = ") Z " in Path(f"/proc/{pid}/stat").read_text(errors="replace")
         except OSError:
             continue
         # A dead process waits for its parent; orphans wait for init, which is not ours to hurry.
