@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("two_cpus")]
 
 SECONDS = 900.0 if SOAK else 8.0
 UNDECIDED = 0.02
-"""Of the windows of a clean run, on a machine that nobody else uses; a short run has too few to show a share."""
+"""Of the windows of a clean run, on a machine that nobody else uses."""
 
 
 def summary(report: ChurnReport) -> str:
@@ -36,12 +36,8 @@ def summary(report: ChurnReport) -> str:
     return said
 
 
-def test_a_clean_busy_machine_stays_clean() -> None:
-    """No rule says failed, the kernel always has what the model says, and containers were really judged."""
-    report = churn(duration_s=SECONDS, seed=SEED, run_id="churn-clean")
-    said = summary(report)
-
-    assert not SOAK or len(report.undecided) <= UNDECIDED * report.windows, said
+def assert_kept(report: ChurnReport) -> None:
+    """Nothing fails without a reason, the kernel always has what the model says, containers were really judged."""
     assert report.false_alarms == (), f"seed {report.seed}"
     assert report.mismatches == (), f"seed {report.seed}"
     assert report.windows >= 3
@@ -49,6 +45,16 @@ def test_a_clean_busy_machine_stays_clean() -> None:
     assert report.outcomes.get("cpuset-containment passed", 0) > 0
     assert {"claim-added", "claim-removed"} <= {what for what, _ in report.transitions_ms}
     assert all(length_ms >= 0 for _, length_ms in report.transitions_ms)
+
+
+@pytest.mark.skipif(not SOAK, reason="a clean run is 15 minutes: PINPROOF_SOAK=1 (make soak)")
+def test_a_clean_busy_machine_stays_clean() -> None:
+    """Nothing is planted, and nothing fails."""
+    report = churn(duration_s=SECONDS, seed=SEED, run_id="churn-clean")
+    said = summary(report)
+
+    assert len(report.undecided) <= UNDECIDED * report.windows, said
+    assert_kept(report)
     assert traces("churn-clean") == []
 
 
@@ -60,6 +66,5 @@ def test_every_planted_fault_is_found_and_attributed() -> None:
     missed = [fault for fault in report.faults if not fault.found]
     assert report.faults, f"seed {report.seed}: nothing could be planted"
     assert missed == [], f"seed {report.seed}"
-    assert report.false_alarms == (), f"seed {report.seed}"
-    assert report.mismatches == (), f"seed {report.seed}"
+    assert_kept(report)
     assert traces("churn-faults") == []
