@@ -108,10 +108,17 @@ def remove(directory: Path) -> None:
 
 
 def join(cgroup_path: str, pid: int) -> None:
-    """Move a process into a cgroup of the identity hierarchy."""
+    """Move a process into a cgroup of the identity hierarchy; one that was pinned stays where it was.
+
+    Where the cgroup has a cpuset, too (v2), kernels before 6.2 forget what a task asked for when it is moved
+    (8f9ea86fdf99 "sched: Always preserve the user requested cpumask"): it then leaves its CPU now and then.
+    """
     directory = cgroupfs.identity_dir(cgroupfs.detect(), cgroup_path)
+    pinned = os.sched_getaffinity(pid)
     with (directory / "cgroup.procs").open("w") as file:
         file.write(str(pid))
+    if pinned < os.sched_getaffinity(pid):
+        os.sched_setaffinity(pid, pinned)
 
 
 @dataclass(frozen=True)
