@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from probes.loaded import loaded
@@ -262,13 +263,20 @@ def test_a_proc_that_vanishes_is_a_gap_and_an_error(half_root: Path, sleeper: tu
 
 @pytest.mark.beside
 def test_an_error_of_the_listening_thread_is_evidence(half_root: Path, sleeper: tuple[str, int]) -> None:
-    """Without /sys it cannot look for CPUs: everything is in doubt, nothing ends."""
+    """It cannot read which CPUs are online: everything is in doubt, nothing ends."""
 
-    def take_sys(observer: Observer) -> None:
-        (half_root / "sys").unlink()
+    def take_list(observer: Observer) -> None:
+        opened = [one.fd for one in psutil.Process().open_files() if one.path.endswith("/system/cpu/online")]
+        kept = [os.dup(one) for one in opened]
+        folder = os.open("/", os.O_RDONLY)  # which cannot be read like a file
+        for one in opened:
+            os.dup2(folder, one, inheritable=False)
         wait_for(lambda: bool(observer.blindness.within(0, time.monotonic_ns())), "an error")
-        (half_root / "sys").symlink_to("/sys")
+        for one, old in zip(opened, kept, strict=True):
+            os.dup2(old, one, inheritable=False)
+        for one in (folder, *kept):
+            os.close(one)
 
-    spots = spots_after(half_root, sleeper[0], take_sys)
+    spots = spots_after(half_root, sleeper[0], take_list)
 
     assert any("met an error" in text and kinds == set(EVERY_WITNESS) for text, kinds in spots.items()), spots
