@@ -193,7 +193,7 @@ def test_children_are_born_while_their_parent_is_moved(observer: Observer, place
     """A child is where its parent was at its birth, and stays there when the parent is moved."""
     burst = f"fork {{ pin {OUT} work 1000 }}"
     with (
-        Mover(mover, f"pin {OUT} ready times 150 {{ {burst} }} tell") as run,
+        Mover(mover, f"pin {OUT} ready times 300 {{ {burst} }} tell") as run,
         PerfAccount(run.pid, OUT, observer) as clock,
     ):
         back, pid = home(run.process.pid), str(run.process.pid)
@@ -227,7 +227,8 @@ def test_children_are_born_while_their_parent_is_moved(observer: Observer, place
     children = {row.tid for row in evidence.offenders} - {int(pid)}
     lost_ns = stays.lost_ns(use.switches, died=len(children))
     assert stays.account.low_ns - slack - lost_ns <= use.out_of_set_ns <= stays.account.high_ns + slack
-    # Half of what 150 children worked for 1 ms each, so that something is left when all of that is taken off.
+    # A sixth of what 300 children worked for 1 ms each, so that something is left when all of that is taken off: on a
+    # busy machine most of it is worked while somebody waits for a move to be done.
     assert stays.account.low_ns > 50_000_000
     assert len(children) > 20
 
