@@ -17,7 +17,7 @@ from toolkit.model.claims import HugepageLimit
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 
-pytestmark = [pytest.mark.integration, pytest.mark.beside]
+pytestmark = pytest.mark.integration
 
 PAGE = 2 << 20
 FIRST = CpuSet.of([CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text()).first()])
