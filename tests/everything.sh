@@ -3,7 +3,7 @@
 #
 # Most integration tests wait for windows: the unit tests use the CPUs meanwhile, at idle priority (SCHED_IDLE), so that
 # every task of an integration test goes before them. Integration tests that are marked `beside` run beside each other,
-# three for a CPU because they wait, too; the files that take longest begin first (integration/conftest.py). The rest have
+# two for a CPU because they wait, too; the files that take longest begin first (integration/conftest.py). The rest have
 # the machine for themselves, but for what is idle.
 # usage: sh tests/everything.sh PYTHON
 set -u
@@ -19,7 +19,7 @@ trap 'exit 143' HUP TERM
 
 $idle "$python" -m pytest -p no:cacheprovider -n "$cpus" --dist loadfile -m "not slow" tests/unit >"$log" 2>&1 &
 units=$!
-"$python" -m pytest -n $((cpus * 3)) --dist loadfile --no-loadscope-reorder -m "not slow and beside" tests/integration
+"$python" -m pytest -n $((cpus * 2)) --dist loadfile --no-loadscope-reorder -m "not slow and beside" tests/integration
 beside=$?
 "$python" -m pytest -m "not slow and not beside" tests/integration
 alone=$?
