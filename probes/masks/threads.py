@@ -93,7 +93,7 @@ class ThreadMasks:
         began = time.thread_time_ns()
         subjects = tuple(subjects)
         try:
-            tasks = self._ways.next()
+            tasks = self._ways.next(lambda: sum(len(self._tids(subject)) for subject in subjects))
             if tasks is not None:
                 self._scan_listed(tasks, subjects, stop)
             else:
@@ -133,7 +133,7 @@ class ThreadMasks:
             self._clock(subject).beat(now_ns, since_ns=began_ns)
 
     def _scan(self, subject: Subject, stop: Callable[[], bool]) -> bool:
-        tids = cgroupfs.tids(self._hierarchy, subject.claim.cgroup)
+        tids = self._tids(subject)
         gone = 0
         self._met += len(tids)
         self._joining.keep(subject, tids)
@@ -164,6 +164,9 @@ class ThreadMasks:
         if gone:
             self._proc.check()
         return True
+
+    def _tids(self, subject: Subject) -> tuple[int, ...]:
+        return cgroupfs.tids(self._hierarchy, subject.claim.cgroup)
 
     def _note(self, subject: Subject, strays: Iterable[Stray]) -> None:
         for stray in strays:

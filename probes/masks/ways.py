@@ -6,6 +6,8 @@ machine on which few are a claim's. What is known for that stays from window to 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from probes.masks.iterator import TaskIterator
 from probes.masks.sample import Sample
 from probes.masks.strays import Strays
@@ -46,9 +48,15 @@ class Ways:
         if self._tasks is not None:
             self._tasks.known.turn()
 
-    def next(self) -> TaskIterator | None:
-        """Return what lists the threads in the scan that begins; ``None``: they are read from ``/proc``."""
-        dear = self.threads is None or self.threads * THREAD_NS > max(self._affordable_ns, self.pass_ns)
+    def next(self, count: Callable[[], int]) -> TaskIterator | None:
+        """Return what lists the threads in the scan that begins; ``None``: they are read from ``/proc``.
+
+        :param count: counts the claims' threads, for the first scan: a pass over a large machine for a few of them
+            would be followed by a long rest.
+        """
+        if self.threads is None:
+            self.threads = count()
+        dear = self.threads * THREAD_NS > max(self._affordable_ns, self.pass_ns)
         tasks, self.once_ns = self._tasks if dear else None, 0
         self.pauses = PAUSES if tasks is None else LISTED_PAUSES
         return tasks

@@ -201,7 +201,7 @@ def test_a_thread_that_the_list_lacks_is_a_blind_spot(ledger: Ledger, monkeypatc
             return [one for one in records if side.known.layout.decode(one[1]).thread.tid != tid]
 
         monkeypatch.setattr(side, "read", without)
-        monkeypatch.setattr(Ways, "next", lambda _self: side)
+        monkeypatch.setattr(Ways, "next", lambda _self, _count: side)
         observer.open_window()
         masks = observer._window().watch(MaskWatch).masks
         wait_for(lambda: masks.scans > STANDS, "some scans")

@@ -90,7 +90,7 @@ class Node:
     def scan(self, times: int = 1) -> None:
         """Scan, by the list whatever it costs."""
         for _ in range(times):
-            self.ways.threads = None
+            self.ways.threads = 1 << 20
             self.masks.scan_all(self.subjects, lambda: False)
 
     def seen(self) -> dict[tuple[str, int, str], int]:

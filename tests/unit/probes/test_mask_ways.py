@@ -23,27 +23,38 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return Node(tmp_path)
 
 
+def never() -> int:
+    """Threads are counted before the first scan alone."""
+    raise AssertionError
+
+
 def test_the_cheaper_way_is_taken(node: Node) -> None:
-    """The list at first, and where many threads are claims'; /proc where few are, or few of very many tasks."""
+    """From the first scan on: the list where many threads are claims'; /proc where few are, or few of many tasks."""
     pause_ns = 200_000_000
     few = pause_ns // PAUSES // THREAD_NS
-    ways = Ways(Strays(node.hierarchy, node.root), Sample(node.hierarchy, node.root), node.tasks, pause_ns)
-    assert (ways.next(), ways.pauses) == (node.tasks, LISTED_PAUSES)
-    ways.threads = few
-    assert (ways.next(), ways.pauses) == (None, PAUSES)
+
+    def begun(threads: int) -> Ways:
+        ways = Ways(Strays(node.hierarchy, node.root), Sample(node.hierarchy, node.root), node.tasks, pause_ns)
+        ways.next(lambda: threads)
+        return ways
+
+    assert begun(few + 1).pauses == LISTED_PAUSES
+    ways = begun(few)
+    assert ways.pauses == PAUSES
+    assert ways.next(never) is None
     ways.threads = few + 1
-    assert ways.next() is node.tasks
+    assert ways.next(never) is node.tasks
     ways.pass_ns = (few + 1) * THREAD_NS
-    assert ways.next() is None
+    assert ways.next(never) is None
     ways.begin()
-    assert ways.next() is node.tasks
+    assert ways.next(never) is node.tasks
 
 
 def test_a_kernel_that_refuses_the_list_is_read_as_ever(node: Node) -> None:
     """Every thread from /proc, however many there are."""
     ways = Ways(Strays(node.hierarchy, node.root), Sample(node.hierarchy, node.root), None)
     ways.threads = 1 << 20
-    assert (ways.next(), ways.pauses) == (None, PAUSES)
+    assert (ways.next(never), ways.pauses) == (None, PAUSES)
 
 
 def test_an_iterator_is_loaded_for_its_function(monkeypatch: pytest.MonkeyPatch) -> None:
