@@ -45,7 +45,7 @@ def begin(cpu, policy, name):
     os.sched_setscheduler(0, policy, os.sched_param(0))
     if name:
         ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
-    print(threading.get_native_id(), flush=True)
+    os.write(1, b"%d\\n" % threading.get_native_id())  # in one piece, whoever else writes
     forever.wait()
 input()
 for cpu, policy, name in eval(sys.argv[1]):
