@@ -6,6 +6,8 @@ import contextlib
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.integration.probe_lab import wait_for
@@ -35,6 +37,43 @@ workloads:
   load/main: [{kind: KIND}]
 durationSeconds: SECONDS
 """
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A verb that was begun, with a directory of its own."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+
+    @property
+    def runs(self) -> list[Path]:
+        """What it has saved."""
+        return list((self.folder / "runs").iterdir())
+
+    def ended(self) -> tuple[int, str, str]:
+        """Wait for its end; return the exit code and what it said."""
+        out, err = self.process.communicate(timeout=120)
+        return self.process.returncode, out, err
+
+
+def begin(folder: Path, *arguments: object, env: Mapping[str, str] | None = None) -> Begun:
+    """Begin a verb in this directory."""
+    pipe, command = subprocess.PIPE, [*PINPROOF, *map(str, arguments)]
+    return Begun(subprocess.Popen(command, cwd=folder, env=env, stdout=pipe, stderr=pipe, text=True), folder)
+
+
+@contextlib.contextmanager
+def ending(
+    everybody: Collection[Begun], how: Callable[[subprocess.Popen[str]], None] = subprocess.Popen.terminate
+) -> Iterator[None]:
+    """End those that still run when the block is left. :param how: what is done to each process."""
+    try:
+        yield
+    finally:
+        for one in everybody:
+            how(one.process)
+            one.process.communicate()
 
 
 def watch(claims: Path, output: Path, *, seconds: float = 0.3, host: tuple[str, ...] = ()) -> subprocess.Popen[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.lost_support import PINPROOF, scenario, watch, watching
+from tests.integration.lost_support import PINPROOF, Begun, begin, ending, scenario, watch, watching
 
 pytestmark = pytest.mark.integration
 
@@ -125,19 +125,6 @@ def test_a_run_is_saved_where_nobody_reads(tmp_path: Path, empty_claims: Path, s
 
 
 @dataclass(frozen=True)
-class Begun:
-    """A verb in a directory of its own."""
-
-    process: subprocess.Popen[str]
-    folder: Path
-
-    def ended(self) -> tuple[int, str, str]:
-        """Wait for its end; return the exit code and what it said."""
-        out, err = self.process.communicate(timeout=120)
-        return self.process.returncode, out, err
-
-
-@dataclass(frozen=True)
 class Sessions:
     """Verbs that make sandboxes, begun together: each waits for its own windows most of the time.
 
@@ -161,26 +148,20 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
     kinds = (("one", "spin"), ("two", "switch"), ("three", "spin"), ("four", "spin"))
     one, two, three, four = (scenario(scenarios, name, kind) for name, kind in kinds)
 
-    def begin(*arguments: object, path: Path | None = None) -> Begun:
+    def session(*arguments: object, path: Path | None = None) -> Begun:
         folder = tmp_path_factory.mktemp("session")
         (folder / "file").write_text("")
-        env = os.environ if path is None else {**os.environ, "PATH": str(path)}
-        pipe = subprocess.PIPE
-        process = subprocess.Popen([*PINPROOF, *arguments], cwd=folder, env=env, stdout=pipe, stderr=pipe, text=True)
-        return Begun(process, folder)
+        return begin(folder, *arguments, env=None if path is None else {**os.environ, "PATH": str(path)})
 
     poor = ("run", one, two, three, "--output", "runs")
     chosen = ("conformance", "--select", "quota-050-over", "--duration", "0.3", "--repeats", "0", "--json")
     begun = Sessions(
-        poor={True: begin(*poor, "--json", path=bare), False: begin(*poor, path=bare)},
-        unsaved=begin("run", one, four, "--json", "--output", "file"),
-        conformance=begin(*chosen, "--output", "file", "--junit", "file/junit.xml"),
+        poor={True: session(*poor, "--json", path=bare), False: session(*poor, path=bare)},
+        unsaved=session("run", one, four, "--json", "--output", "file"),
+        conformance=session(*chosen, "--output", "file", "--junit", "file/junit.xml"),
     )
-    yield begun
-    for session in (*begun.poor.values(), begun.unsaved, begun.conformance):
-        if session.process.poll() is None:
-            session.process.terminate()
-            session.process.communicate()
+    with ending((*begun.poor.values(), begun.unsaved, begun.conformance)):
+        yield begun
 
 
 @pytest.mark.parametrize("as_json", [True, False])

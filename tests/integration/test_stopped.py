@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.apply_support import sandboxes
-from tests.integration.lost_support import CLAIMS, PINPROOF, scenario, watch, watching
+from tests.integration.lost_support import CLAIMS, PINPROOF, Begun, begin, ending, scenario, watch, watching
 from tests.integration.probe_lab import cgroup
 
 pytestmark = pytest.mark.integration
@@ -23,21 +23,10 @@ DEADLINE_S = 180
 
 
 @dataclass(frozen=True)
-class Begun:
-    """A watch of an empty cgroup, for an hour unless it says otherwise, with a directory of its own."""
-
-    process: subprocess.Popen[str]
-    folder: Path
-
-    @property
-    def runs(self) -> list[Path]:
-        """What it has saved."""
-        return list((self.folder / "runs").iterdir())
-
-
-@dataclass(frozen=True)
 class Watches:
-    """Watches that were begun together, because a program takes longer to begin than to be stopped.
+    """Watches of an empty cgroup, for an hour unless one says otherwise, that were begun together.
+
+    A program takes longer to begin than to be stopped.
 
     :param terminal: our side of the terminal that ``on_terminal`` runs on.
     """
@@ -57,25 +46,21 @@ def watches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watches]:
         claims = tmp_path_factory.mktemp("claims") / "claims.yaml"
         claims.write_text(CLAIMS.replace("PLACE", path))
 
-        def begin(seconds: float = 3600, host: tuple[str, ...] = ()) -> Begun:
+        def watched(seconds: float = 3600, host: tuple[str, ...] = ()) -> Begun:
             folder = tmp_path_factory.mktemp("watch")
             return Begun(watch(claims, folder / "runs", seconds=seconds, host=host), folder)
 
-        nohup = begin(2, ("sh", "-c", 'trap "" HUP; exec "$@"', "sh"))
-        by_signal = {number: begin() for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        nohup = watched(2, ("sh", "-c", 'trap "" HUP; exec "$@"', "sh"))
+        by_signal = {number: watched() for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         ours, on_terminal = begin_on_terminal(claims, tmp_path_factory.mktemp("watch"))
-        begun = Watches(by_signal, begin(), nohup, on_terminal, ours)
+        begun = Watches(by_signal, watched(), nohup, on_terminal, ours)
         everybody = (nohup, *by_signal.values(), on_terminal, begun.repeated)
-        try:
+        with ending(everybody, subprocess.Popen.kill):
             watching(nohup.process)
             nohup.process.send_signal(signal.SIGHUP)
             for one in everybody[1:]:
                 watching(one.process)
             yield begun
-        finally:
-            for one in everybody:
-                one.process.kill()
-                one.process.communicate()
 
 
 def begin_on_terminal(claims: Path, folder: Path) -> tuple[int, Begun]:
@@ -157,27 +142,21 @@ class Loads:
 def loads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loads]:
     """All of them observe."""
 
-    def begin(*arguments: object) -> Begun:
-        folder, pipe = tmp_path_factory.mktemp("load"), subprocess.PIPE
-        command = [*PINPROOF, *arguments, "--json"]
-        return Begun(subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=folder), folder)
+    def load(*arguments: object) -> Begun:
+        return begin(tmp_path_factory.mktemp("load"), *arguments, "--json")
 
     files = [scenario(tmp_path_factory.mktemp("scenarios"), name, "spin", 600) for name in ("one", "two")]
     chosen = ("--select", "quota-050-over", "--select", "quota-010-over")
     begun = Loads(
-        begin("run", *files, "--output", "runs"),
-        begin("conformance", *chosen, "--duration", "600", "--output", "runs"),
-        begin("inject", "cpuset-write", "--duration", "600"),  # where it saves is its own default
+        load("run", *files, "--output", "runs"),
+        load("conformance", *chosen, "--duration", "600", "--output", "runs"),
+        load("inject", "cpuset-write", "--duration", "600"),  # where it saves is its own default
     )
     everybody = (begun.run, begun.conformance, begun.inject)
-    try:
+    with ending(everybody):
         for one in everybody:
             watching(one.process)
         yield begun
-    finally:
-        for one in everybody:
-            one.process.terminate()
-            one.process.communicate()
 
 
 def test_a_stopped_run_is_judged(loads: Loads) -> None:

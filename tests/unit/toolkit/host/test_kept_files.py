@@ -56,6 +56,20 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
     return Opened(tmp_path, monkeypatch)
 
 
+@pytest.fixture
+def dead(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """Inodes of which the kernel says that they are gone, from when a test adds them."""
+    real, gone = os.pread, set[int]()
+
+    def read(descriptor: int, size: int, at: int) -> bytes:
+        if os.fstat(descriptor).st_ino in gone:
+            raise OSError(errno.ENODEV, "No such device")
+        return real(descriptor, size, at)
+
+    monkeypatch.setattr(os, "pread", read)
+    return gone
+
+
 def test_a_file_is_opened_once(opened: Opened) -> None:
     """What is written to it later is read."""
     with KeptFiles() as kept:
@@ -88,16 +102,8 @@ def test_a_round_opens_nothing_that_a_round_before_opened(opened: Opened, tmp_pa
         assert [path for path in opened.paths if path.startswith(str(opened.folder))] == []
 
 
-def test_what_is_gone_is_opened_anew(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_gone_is_opened_anew(opened: Opened, dead: set[int]) -> None:
     """The kernel says so of a descriptor; what has the name by then is another file."""
-    real, dead = os.pread, set[int]()
-
-    def read(descriptor: int, size: int, at: int) -> bytes:
-        if os.fstat(descriptor).st_ino in dead:
-            raise OSError(errno.ENODEV, "No such device")
-        return real(descriptor, size, at)
-
-    monkeypatch.setattr(os, "pread", read)
     with KeptFiles() as kept:
         kept.read(str(opened.folder), NAMES)
         dead.update((opened.folder / name).stat().st_ino for name in NAMES)
@@ -109,21 +115,13 @@ def test_what_is_gone_is_opened_anew(opened: Opened, monkeypatch: pytest.MonkeyP
         assert kept.read(str(opened.folder), NAMES) == [b"3\n", TEXTS[1]]
 
 
-def test_one_file_of_many_folders_is_read_as_each_alone(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_file_of_many_folders_is_read_as_each_alone(opened: Opened, dead: set[int]) -> None:
     """Of one that is gone, of one that another has replaced under its name, and of one that is not open yet."""
     names = [str(number) for number in range(AT_ONCE + 2)]
     folders = [opened.folder.with_name(name) for name in names]
     for folder in folders:
         folder.mkdir()
         (folder / NAMES[0]).write_text(f"{folder.name}\n")
-    real, dead = os.pread, set[int]()
-
-    def read(descriptor: int, size: int, at: int) -> bytes:
-        if os.fstat(descriptor).st_ino in dead:
-            raise OSError(errno.ENODEV, "No such device")
-        return real(descriptor, size, at)
-
-    monkeypatch.setattr(os, "pread", read)
     with KeptFiles() as kept:
 
         def texts() -> list[bytes | None]:
