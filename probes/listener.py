@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import time
 from collections.abc import Callable, Iterator
@@ -52,13 +53,19 @@ class _Hearing:
         return max(1, int(min(IDLE_MS, (due_s - time.monotonic()) * 1000 + 1)))
 
 
+@functools.cache
+def _collect_what_was_imported() -> None:
+    """Collect once in a process: what is frozen as garbage by a later observer is thawed when that one ends."""
+    gc.collect()
+
+
 @contextmanager
 def listening(windows: Windows) -> Iterator[None]:
     """Listen while the block runs."""
     # A full collection stops all our threads: 15 ms of CPU time, on a loaded host half a second. What is there by now
     # stays, so later collections need not look at it.
     thresholds = gc.get_threshold()
-    gc.collect()
+    _collect_what_was_imported()
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS, *thresholds[1:])
     try:
