@@ -22,8 +22,10 @@ from toolkit.session import conformance
 from toolkit.session.fitting import unmet, why_not
 
 EVERYWHERE = ("strict-reservation", "quota-050-set", "exclusive-and-shared")
-"""Run on every machine, every kernel and both arrangements of cgroups: who may run where, how much, and the NUMA nodes
-of CPUs and memory."""
+"""Run on every kernel and both arrangements of cgroups: which task may run where, how much, and the NUMA nodes of CPUs
+and memory."""
+EVERY_MACHINE = ("exclusive-and-shared",)
+"""Run on every machine: reservation and quota do not depend on its shape, and have machines with every kernel."""
 WINDOW_S = 2.0
 """The longest window: no scenario's rules need more. Most need less, and get no more than that (``brief``)."""
 OTHERS = (
@@ -77,12 +79,12 @@ def chosen(topology: Topology, wanted: tuple[str, ...]) -> Iterator[str]:
 
 
 def kinds() -> list[tuple[GuestKind, tuple[str, ...]]]:
-    """Every guest with its scenarios: what its machine was dealt, then the few that run everywhere."""
+    """Every guest with its scenarios: what its machine was dealt, then what runs on all; then the other guests."""
     hands = dealt()
     found = []
     for topology in CATALOGUE:
         own = hands[topology.name]
-        few = tuple(name for name in chosen(topology, EVERYWHERE) if name not in own)
+        few = tuple(name for name in chosen(topology, EVERY_MACHINE) if name not in own)
         found.append((GuestKind(topology=topology), (*own, *few)))
     found += [(kind, tuple(chosen(kind.topology, EVERYWHERE))) for kind in OTHERS]
     return [(kind, names) for kind, names in found if names]

@@ -1,7 +1,7 @@
 """``make lab-quick``: a cross-section of the lab, chosen by computation from the catalogue and the machines.
 
 Each room of the catalogue is shown by a scenario that is dealt to one of as few machines as have all rooms, and each
-guest of another kernel, or with other cgroups, runs the few scenarios that run everywhere.
+guest of another kernel, or with other cgroups, runs the few scenarios that all of these run.
 """
 
 from __future__ import annotations
