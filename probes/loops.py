@@ -28,7 +28,7 @@ class Loop:
         self, state: State, name: str, work: Callable[[Callable[[], bool]], float], witnesses: tuple[Witness, ...]
     ) -> None:
         self._state, self._work, self._witnesses = state, work, witnesses
-        self._stop = threading.Event()
+        self._stop, self._bell = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def __enter__(self) -> Loop:
@@ -39,14 +39,23 @@ class Loop:
     def __exit__(self, *exc: object) -> None:
         """Stop and wait."""
         self._stop.set()
+        self.wake()
         self._thread.join()
+
+    def wake(self) -> None:
+        """End the pause, or the next one; may be called by any thread."""
+        self._bell.set()
 
     def _run(self) -> None:
         state, witnesses = self._state, self._witnesses
         last_ns = time.monotonic_ns()
         pause_s = 0.0
         try:
-            while not (self._stop.wait(pause_s) if pause_s else self._stop.is_set()):
+            while True:
+                if pause_s and self._bell.wait(pause_s):
+                    self._bell.clear()
+                if self._stop.is_set():
+                    break
                 try:
                     pause_s = self._work(self._stop.is_set)
                 except Exception as error:

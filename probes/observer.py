@@ -101,8 +101,7 @@ class Observer(Windows):
         with self.lock:
             if self.window is not None and not self.window.closed:
                 raise RuntimeError("a window is open already")
-            with self._news:
-                self._found.clear()
+            self.poll()  # nobody has asked for what was reported before
             for subject in self.subjects.values():
                 subject.epoch = 0
             self.published.forget_before(time.monotonic_ns())

@@ -5,12 +5,11 @@ Stands on :mod:`probes.state`. The witnesses get this object.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from probes.state import State
@@ -43,8 +42,9 @@ class Windows(State):
         self.beside: tuple[Claim, ...] = ()
         """Claims of cgroups of which the files alone are read: nothing of theirs is in the ledger."""
         self._on_violation = on_violation
-        self._found: deque[Violation] = deque()
-        self._news = threading.Condition()
+        self._found: SimpleQueue[Violation | None] = SimpleQueue()
+        """What was reported and is not polled yet; ``None``: who polls shall return. No lock: a signal's handler may
+        put something there while its own thread takes something out."""
 
     def witness(self, kind: type[Kind]) -> Kind:
         """Return the witness of this kind.
@@ -91,13 +91,21 @@ class Windows(State):
         self.published.keep(idents)
 
     def poll(self, timeout_s: float = 0.0) -> tuple[Violation, ...]:
-        """Return the violations reported since the last call; waits for the first at most ``timeout_s``."""
-        with self._news:
-            if not self._found and timeout_s > 0:
-                self._news.wait_for(lambda: bool(self._found), timeout_s)
-            found = tuple(self._found)
-            self._found.clear()
-        return found
+        """Return the violations reported since the last call; waits for the first, or for :meth:`wake`, at most
+        ``timeout_s``.
+        """
+        found: list[Violation | None] = []
+        try:
+            if timeout_s > 0:
+                found.append(self._found.get(timeout=timeout_s))
+            while True:
+                found.append(self._found.get_nowait())
+        except Empty:
+            return tuple(one for one in found if one is not None)
+
+    def wake(self) -> None:
+        """Let who polls return at once, or the next who does; may be called by any thread and by a signal's handler."""
+        self._found.put(None)
 
     def violations(self) -> tuple[Violation, ...]:
         """Return the violations reported since the last call, without waiting."""
@@ -105,9 +113,7 @@ class Windows(State):
 
     def report(self, violation: Violation) -> None:
         """Report a violation to whoever listens; not under the lock."""
-        with self._news:
-            self._found.append(violation)
-            self._news.notify_all()
+        self._found.put(violation)
         if self._on_violation is not None:
             self._on_violation(violation)
 

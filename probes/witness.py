@@ -126,6 +126,13 @@ class Witness(Generic[E]):
         """Return what runs as long as the observer watches: threads of its own, sockets."""
         return nullcontext()
 
+    def stirred(self) -> bool:
+        """Say whether something was reported of which nobody has taken note yet (:meth:`look`, or who reads files).
+
+        Not under the lock; asked ten times a second.
+        """
+        return False
+
     def chores(self) -> tuple[Chore, ...]:
         """Return what the listening thread does for it."""
         return ()

@@ -29,7 +29,9 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles
 
 PERIOD_S = 1.0
-LOOK_S = 0.1
+LOOK_S, IDLE_S = 0.1, 0.5
+"""Between two rounds: where something was written to, and at most where there is nothing to do. Who hears looks every
+``LOOK_S`` whether there is (:meth:`probes.cgroups.files.Files.chores`), and ends the pause."""
 SHARE, LONGEST_S = 0.0015, 10.0
 """Of one CPU, and the longest time from one sweep to the next."""
 COUNTERS_A_ROUND = 100
@@ -82,10 +84,13 @@ class FileReader:
         """The window of the round before."""
         self._read_ns: dict[str, int] = {}
         """When the cgroups were read that were owed in that window."""
+        self.rests = False
+        """Whether its pause may be ended, because there was nothing to do. May be asked by any thread."""
 
     def round(self, stopped: Callable[[], bool]) -> float:
         """Look who is there; read what is due; return the pause (s) until the next round."""
         del stopped
+        self.rests = False
         windows = self._windows
         with windows.lock:
             windows.look()
@@ -106,10 +111,20 @@ class FileReader:
         elif written is not None and self._sweep.slow:
             self._read_some(self._files_of(window), subjects, now_s)
             if not window.closed:  # what was read is the next one's, which has not got it yet
-                self._files_of(window).looked(until_ns)
+                self._files_of(window).looked(until_ns if written else heard_ns)
         if self._claims.due(now_s):
             self._verify(window, subjects, now_s)
-        return LOOK_S
+        if written or self._owed:
+            return LOOK_S
+        self.rests = True
+        return self._idle_s(at_once=written is None)
+
+    def _idle_s(self, *, at_once: bool) -> float:
+        """Return the time until something is due by itself."""
+        due_s = min(self._sweep.due_s(at_once=at_once), self._claims.due_s())
+        if not at_once and self._sweep.slow:
+            due_s = min(due_s, self._above.due_s())
+        return max(LOOK_S, min(IDLE_S, due_s - time.monotonic()))
 
     def _know(self, subjects: Sequence[Subject], now_s: float) -> None:
         """Note which claims there are, and whose cgroup is new."""

@@ -12,13 +12,13 @@ from contextlib import AbstractContextManager
 from probes.cgroups.bandwidth import lineage
 from probes.cgroups.control_files import ControlFiles
 from probes.cgroups.decoder import FileReading
-from probes.cgroups.file_reader import PERIOD_S, FileReader
+from probes.cgroups.file_reader import LOOK_S, PERIOD_S, FileReader
 from probes.cgroups.known_files import KnownFiles
 from probes.loops import Loop
 from probes.readings import Moment
 from probes.subjects import Subject
 from probes.windows import Windows
-from probes.witness import OpenWindow, Watch, Witness
+from probes.witness import Chore, OpenWindow, Watch, Witness
 from probes.writes.witness import WriteWitness
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import CgroupFiles
@@ -91,17 +91,43 @@ class Files(Witness[FileEdge]):
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
         self._known: KnownFiles | None = None
+        self._reader: FileReader | None = None
+        self._loop: Loop | None = None
+        self._others = True
+        """Whether another window, or other claims, are there than when the reader was woken last."""
+
+    def chores(self) -> tuple[Chore, ...]:
+        """Wake who reads files when there is something to do: seldom, and the thread that hears is up anyway."""
+        return (Chore(LOOK_S, self._wake),)
+
+    def _wake(self) -> None:
+        if self._reader is None or self._loop is None or not self._reader.rests:
+            return
+        if self._others or any(witness.stirred() for witness in self._windows.witnesses):
+            self._others = False
+            self._loop.wake()
+
+    def claiming(self, subject: Subject) -> None:
+        """Let a new claim be known to who reads files."""
+        del subject
+        self._others = True
+
+    def unclaiming(self, subject: Subject) -> None:
+        """As :meth:`claiming`."""
+        del subject
+        self._others = True
 
     def running(self) -> AbstractContextManager[object]:
         """Read them, in a thread of its own."""
-        reader = FileReader(
+        self._reader = reader = FileReader(
             self._windows,
             lambda window: window.watch(FileWatch).files,
             self.known.forget,
             self._written,
             self.period_s,
         )
-        return Loop(self._windows, "pinproof-files", reader.round, FileReader.WITNESSES)
+        self._loop = Loop(self._windows, "pinproof-files", reader.round, FileReader.WITNESSES)
+        return self._loop
 
     @property
     def known(self) -> KnownFiles:
@@ -112,6 +138,7 @@ class Files(Witness[FileEdge]):
 
     def begin(self, window: OpenWindow, first: FileEdge) -> FileWatch:
         """Begin with a window."""
+        self._others = True
         return FileWatch(self.known, window, first)
 
     def edge(self, turn: bool) -> Generator[None, None, FileEdge]:

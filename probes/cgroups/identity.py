@@ -134,6 +134,10 @@ class Identities(Witness[None]):
         """Compare the number of the cgroup that all pods are in with the known one."""
         self._pods.verify(pods)
 
+    def stirred(self) -> bool:
+        """Say whether the kernel side has reported something since the last look: one load."""
+        return self._names.count() != self._count
+
     def look(self) -> None:
         """Take note of what the kernel side reported since the last look: one load where that is nothing."""
         count = self._names.count()

@@ -35,9 +35,13 @@ class Pace:
         """Whether it costs too much to be done as often as was asked for."""
         return self.pause_s() > self.period_s
 
+    def due_s(self, *, at_once: bool = False) -> float:
+        """Return when its time comes."""
+        return self.last_s + self.pause_s(at_once=at_once)
+
     def due(self, now_s: float, *, at_once: bool = False) -> bool:
         """Say whether its time has come."""
-        return now_s >= self.last_s + self.pause_s(at_once=at_once)
+        return now_s >= self.due_s(at_once=at_once)
 
     def done(self, began_s: float, cost_s: float) -> None:
         """Note that it was done."""

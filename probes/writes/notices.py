@@ -54,6 +54,10 @@ class Notices:
             self._numbers.pop(watch, None)
             self._queue.remove(watch)
 
+    def waiting(self) -> bool:
+        """Say whether something was reported since the last :meth:`take`."""
+        return self._queue is not None and self._queue.ready()
+
     def take(self) -> set[int] | None:
         """Return the numbers of the cgroups that were written to since the last call; ``None``: some are not known."""
         if self._queue is None:

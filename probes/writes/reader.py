@@ -119,6 +119,11 @@ class Writes(Side):
             else:
                 self._unkept[event.window] = self._unkept.get(event.window, 0) + 1
 
+    @property
+    def has_written(self) -> bool:
+        """Whether :meth:`take_written` would return any."""
+        return bool(self._written)
+
     def take_written(self) -> set[int]:
         """Return the numbers of the cgroups that were written to since the last call, also in vain."""
         with self._lock:

@@ -57,6 +57,10 @@ class WriteWitness(Witness[Around]):
             names = self.directories.names
         return None if numbers is None else frozenset(names[number] for number in numbers if number in names)
 
+    def stirred(self) -> bool:
+        """Say whether a cgroup was written to since :meth:`written` was asked last."""
+        return self.side.has_written if self.notices is None else self.notices.waiting()
+
     def _reported(self) -> set[int] | None:
         now_ns, dropped = time.monotonic_ns(), self.side.dropped()
         if dropped != self._dropped:

@@ -176,7 +176,7 @@ def _watch(
             session(
                 claims, window, lines := LiveLines(lines_every_s, follower.knows if follower else None)
             ) as open_session,
-            follower or nullcontext(),
+            nullcontext() if follower is None else follower.waking(open_session.opened.wake),
         ):
             opened, now = open_session.opened, None if follower is None else follower.claims
             windows = open_session.consecutive(path, window_s=cut.window_s, duration_s=window.duration_s, now=now)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import struct
 import weakref
 from collections.abc import Iterator
@@ -32,6 +33,8 @@ class Inotify:
     def __init__(self) -> None:
         self.file = _checked(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self._close = weakref.finalize(self, os.close, self.file)
+        self._ready = select.poll()
+        self._ready.register(self.file, select.POLLIN)
 
     def close(self) -> None:
         """End all watches."""
@@ -47,6 +50,10 @@ class Inotify:
     def remove(self, watch: int) -> None:
         """End a watch, if it has not ended."""
         _libc.inotify_rm_watch(self.file, watch)
+
+    def ready(self) -> bool:
+        """Say whether :meth:`read` would yield anything."""
+        return bool(self._ready.poll(0))
 
     def read(self) -> Iterator[tuple[int, int]]:
         """Take what was reported: the number of a watch (-1: of none) and the event, until there is no more."""

@@ -80,6 +80,11 @@ class Follower:
             self._before_ns = self._applied_ns = self._read_ns
         return replace(self._base, claims=tuple(named.values()))
 
+    def waking(self, wake: Callable[[], None]) -> Follower:
+        """Call this whenever there is a reading to be applied, so that nobody need look for one again and again."""
+        self._reader.wake = wake
+        return self
+
     def __enter__(self) -> Follower:
         self._history.begin(time.monotonic_ns())
         self._report(f"following {len(self._present)} subjects of the {self._source.name}")

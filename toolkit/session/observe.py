@@ -27,9 +27,13 @@ from toolkit.session.affinity import keep_off
 from toolkit.session.checked import check_claims
 from toolkit.session.composing import Observed, compose
 from toolkit.session.prepared import Prepared
+from toolkit.session.stopping import Signals
 
 TICK_S = 0.05
-"""How often user space looks for reports while it waits: well below the 100 ms in which a hog must be reported."""
+"""How often user space looks, while it waits, whether something is the case of which nobody gives notice."""
+IDLE_TICK_S = 0.25
+"""How often it does where nothing but time is awaited: reports, signals and what :meth:`Observation.wake` is called for
+end the pause at once."""
 
 FRESH_S = 2.0
 """So long a window that has ended waits for what the node states about its end; the next one is open meanwhile."""
@@ -124,6 +128,10 @@ class Observation:
         """What :meth:`promise` has written down since the window opened."""
         return tuple(self._changes)
 
+    def wake(self) -> None:
+        """End the pause of who waits; may be called by any thread and by a signal's handler."""
+        self.observer.wake()
+
     def poll(self, timeout_s: float) -> None:
         """Handle reports of violations for at most ``timeout_s``."""
         for violation in self.observer.poll(timeout_s):
@@ -136,18 +144,20 @@ class Observation:
         self,
         seconds: float | None,
         progress: Callable[[float], None] = lambda _seconds: None,
-        until: Callable[[], bool] = lambda: False,
+        until: Callable[[], bool] | None = None,
     ) -> None:
         """Let time pass: ``seconds`` (``None``: no end), until something is the case, or somebody asks to stop.
 
-        :param progress: called with the seconds that have passed.
+        :param progress: called with the seconds that have passed, after each pause.
         """
-        start = time.monotonic()
-        while not self.stopped and not until():
+        if isinstance(self.stopped, Signals):
+            self.stopped.wake = self.wake
+        start, tick_s = time.monotonic(), IDLE_TICK_S if until is None else TICK_S
+        while not self.stopped and not (until is not None and until()):
             passed = time.monotonic() - start
             if seconds is not None and passed >= seconds:
                 return
-            self.poll(TICK_S if seconds is None else min(TICK_S, seconds - passed))
+            self.poll(tick_s if seconds is None else min(tick_s, seconds - passed))
             progress(time.monotonic() - start)
 
     def snapshot(self) -> Evidence:

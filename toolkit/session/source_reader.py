@@ -34,6 +34,8 @@ class SourceReader:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self.wake: Callable[[], None] = lambda: None
+        """Called when a reading is there; by the thread that reads."""
 
     def first(self) -> SourceReading:
         """Read for the first time.
@@ -110,6 +112,7 @@ class SourceReader:
         self._history.read(reading, time.monotonic_ns())
         with self._lock:
             self._latest, self._latest_ns = reading, began_ns
+        self.wake()
         return reading
 
     def _try(self, step: Callable[[], object]) -> bool:

@@ -1,12 +1,12 @@
 """Signals that ask a verb to stop: the window that is open closes, and what was seen is judged, printed and saved.
 
-One place for every verb with windows. A signal is noted, never acted on: who waits looks at the note.
+One place for every verb with windows. A signal is noted, never acted on: who waits is woken, and looks at the note.
 """
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -41,20 +41,33 @@ class InsistedError(KeyboardInterrupt):
         self.number = number
 
 
+class Signals(list[int]):
+    """The signals that came, in their order.
+
+    A pause of the main thread (PEP 475) goes on when a handler returns: who pauses there says how it is woken.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wake: Callable[[], None] = lambda: None
+        """Called by the handler: takes no lock that the main thread may have."""
+
+
 @contextmanager
-def stop_on_signals() -> Iterator[list[int]]:
+def stop_on_signals() -> Iterator[Signals]:
     """Turn SIGINT, SIGTERM and SIGHUP into entries of the list.
 
     Who sends SIGINT or SIGTERM a second time means it: that interrupts. SIGHUP never does: a terminal that goes away is
     sent by the kernel and by the shell, and systemd sends SIGTERM and SIGHUP together. Where SIGHUP is ignored (nohup),
     it stays so.
     """
-    stopped: list[int] = []
+    stopped = Signals()
 
     def note(number: int, _frame: FrameType | None) -> None:
         if number in stopped and number != signal.SIGHUP:
             raise InsistedError(number)
         stopped.append(number)
+        stopped.wake()
 
     taken = [one for one in SIGNALS if one != signal.SIGHUP or signal.getsignal(one) is not signal.SIG_IGN]
     before = {number: signal.signal(number, note) for number in taken}

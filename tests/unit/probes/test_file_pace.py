@@ -244,3 +244,82 @@ def test_what_is_read_while_a_window_turns_over_is_read_again(node: _Node, turne
 
     assert [row.quota_us for row in node.files.changes(0)] == [70_000]
     assert node.files.readings == 0, "the sweep is slow"
+
+
+def test_a_round_with_nothing_to_do_is_followed_by_a_long_pause(node: _Node) -> None:
+    """It may be ended; not so the one in which more writes are awaited."""
+    node.quiet()
+    node.reader._claims.period_s = 1e6
+    assert node.reader.round(lambda: False) == file_reader.IDLE_S
+    assert node.reader.rests
+
+    node.written = frozenset({"/pods/one/db"})
+    assert node.reader.round(lambda: False) == file_reader.LOOK_S
+    assert not node.reader.rests
+    node.written = frozenset()
+    assert node.reader.round(lambda: False) == file_reader.IDLE_S, "read, and nothing owed"
+    assert node.seen == ["/pods/one/db"]
+
+
+def test_no_pause_goes_beyond_what_is_due(node: _Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those above once a second; all of them where not every write is heard of."""
+    node.quiet()
+    node.reader._claims.period_s = node.reader._above.period_s = 1e6
+    monkeypatch.setattr(file_reader, "IDLE_S", 1e3)
+    node.reader._above.period_s = 200.0
+    assert 100 < node.reader.round(lambda: False) <= 200
+    node.written = None
+    node.reader._sweep.period_s = 50.0
+    node.reader._sweep.last_s = time.monotonic()
+    assert 10 < node.reader.round(lambda: False) <= 50
+
+
+def test_where_nothing_was_written_files_are_known_until_now(node: _Node) -> None:
+    """Where something was, until the moment before: it is read in the next round."""
+    node.quiet()
+    known: list[int] = []
+    node.files.looked = known.append  # type: ignore[method-assign]
+    for heard_ns, written in ((10, ()), (20, ("/pods/one/db",)), (30, ()), (40, ())):
+        node.windows.ledger.heard_ns, node.written = heard_ns, frozenset(written)
+        node.reader.round(lambda: False)
+    assert known == [10, 10, 30, 40]
+
+
+class _Stirs:
+    """A witness that has news or none."""
+
+    def __init__(self) -> None:
+        self.news = False
+
+    def stirred(self) -> bool:
+        return self.news
+
+
+def test_who_reads_files_is_woken_when_there_is_something_to_do(node: _Node) -> None:
+    """Something was reported, a window began, a claim came or went; each once, and not while it awaits more writes."""
+    woken: list[int] = []
+    stirs, files = _Stirs(), Files(node.windows)
+    files._reader, files._loop = node.reader, cast("Any", SimpleNamespace(wake=lambda: woken.append(1)))
+    node.windows.witnesses = cast("Any", (stirs,))
+    (chore,) = files.chores()
+    assert chore.period_s == file_reader.LOOK_S
+
+    def wakes() -> bool:
+        woken.clear()
+        chore.work()
+        return bool(woken)
+
+    node.reader.rests = True
+    assert wakes(), "nothing has been read yet"
+    assert not wakes()
+    subject = node.windows.subjects[CLAIMS[0]]
+    for happens in (files.claiming, files.unclaiming):
+        happens(subject)
+        assert wakes()
+        assert not wakes()
+    files.begin(cast("Any", SimpleNamespace(start_ns=0)), {})
+    assert wakes()
+    stirs.news = True
+    assert wakes()
+    node.reader.rests = False
+    assert not wakes()

@@ -139,3 +139,21 @@ def test_the_witness_runs_this_loop(windows: Windows, monkeypatch: pytest.Monkey
     with running:
         assert asked.wait(DEADLINE_S)
     assert windows.blindness.within(0, time.monotonic_ns()) == ()
+
+
+def test_a_pause_ends_when_somebody_wakes_it(windows: Windows) -> None:
+    """The next one is a pause again, and the end of the block does not wait for it."""
+    rounds, again = [0], threading.Event()
+
+    def work(_stopped: Any) -> float:
+        rounds[0] += 1
+        if rounds[0] > 1:
+            again.set()
+        return 10 * DEADLINE_S
+
+    start = time.monotonic()
+    with Loop(windows, "t", work, FileReader.WITNESSES) as loop:
+        loop.wake()
+        assert again.wait(DEADLINE_S)
+    assert rounds == [2]
+    assert time.monotonic() - start < DEADLINE_S

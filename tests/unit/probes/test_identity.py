@@ -83,3 +83,16 @@ def test_a_window_knows_of_a_cgroup_that_is_being_set_up(ago_ns: int, noted: lis
     found: list[Transition] = new.transitions
     assert file_history.explained(0, found, ()) is bool(noted)
     assert not file_history.explained(SECOND, found, ())
+
+
+def test_news_stirs_until_somebody_looks() -> None:
+    """Who looks sleeps until then."""
+    state, counts = windows(window(0)), [0]
+    state.pods = None
+    state.ledger = cast("Any", SimpleNamespace(side=lambda _: SimpleNamespace(count=lambda: counts[0])))
+    identities = Identities(state)
+    assert not identities.stirred()
+    counts[0] = 3
+    assert identities.stirred()
+    identities.look()
+    assert not identities.stirred()

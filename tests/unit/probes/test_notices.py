@@ -29,7 +29,9 @@ def test_a_write_is_the_directorys(folder: Path) -> None:
         for _ in range(3):
             file.write("1")
             file.flush()
+    assert notices.waiting()
     assert notices.take() == {11}
+    assert not notices.waiting()
     (folder / "web/cpu.weight").write_text("1")
     (folder / "db/cpu.max").write_text("2")
     assert notices.take() == {11, 12}

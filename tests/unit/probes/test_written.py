@@ -31,6 +31,10 @@ class _Side:
     def dropped(self) -> int:
         return self.lost
 
+    @property
+    def has_written(self) -> bool:
+        return bool(self.numbers)
+
     def take_written(self) -> set[int]:
         numbers, self.numbers = self.numbers, set()
         return numbers
@@ -119,3 +123,15 @@ def test_directories_above_many_claims_are_looked_at_once(
     assert round_at(SETUP_NS) == ["pods/db", "pods", "pods/web", "pods"], "until one look came late enough"
     assert round_at(AGAIN_NS) == []
     assert round_at(SETUP_NS + AGAIN_NS) == ["pods/db", "pods", "pods/web"]
+
+
+def test_a_write_stirs_until_it_is_asked_for(asked: WriteWitness, side: _Side) -> None:
+    """Who reads files sleeps until then; by the kernel's notices, too, where the program is refused."""
+    assert not asked.stirred()
+    side.numbers = {11}
+    assert asked.stirred()
+    asked.written()
+    assert not asked.stirred()
+    side.numbers = {11}
+    asked.notices = cast("Any", SimpleNamespace(waiting=lambda: False))
+    assert not asked.stirred()
