@@ -38,8 +38,9 @@ class _Hearing:
         if not self._windows.lock.acquire(blocking=False):
             return 0.0
         self._windows.lock.release()
+        # One moment for all: what is due as often stays due together, and wakes this thread once.
+        now = time.monotonic()
         for index, (chore, due) in enumerate(self._due):
-            now = time.monotonic()
             if now >= due:
                 self._due[index] = (chore, now + chore.period_s)
                 chore.work()

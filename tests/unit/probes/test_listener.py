@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from probes import listener
 from probes.listener import IDLE_MS, POLL_MS, _Hearing
 from probes.witness import Chore
 
@@ -52,3 +53,21 @@ def test_no_round_goes_beyond_the_next_chore() -> None:
         work.round(lambda: False)
 
     assert 1 <= ledger.waited[1] <= 21
+
+
+def test_what_is_due_as_often_is_done_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long one of them has taken: each round of its own is a wake-up of the thread."""
+    clock, done = [100.0], list[str]()
+
+    def slow() -> None:
+        clock[0] += 0.0 if done else 0.02
+        done.append("slow")
+
+    monkeypatch.setattr(listener.time, "monotonic", lambda: clock[0])
+    work, _ = hearing(Chore(0.1, slow), Chore(0.1, lambda: done.append("quick")))
+    for _ in range(3):
+        began_s = clock[0]
+        work.round(lambda: False)
+        clock[0] = began_s + 0.1
+
+    assert done == ["slow", "quick"] * 3
