@@ -1,0 +1,60 @@
+"""Who reads control files sleeps until there is something to do; the thread that hears wakes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from probes.cgroups.file_reader import LOOK_S
+from probes.cgroups.files import Files
+from probes.options import ObserveOptions
+from probes.subjects import Subject
+from probes.switches.ledger import Ledger
+from probes.windows import Windows
+from toolkit.host.cgroupfs import Hierarchy, Mode
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+
+
+class _Stirs:
+    """A witness that has news or none."""
+
+    news = False
+
+    def stirred(self) -> bool:
+        return self.news
+
+
+def test_who_reads_files_is_woken_when_there_is_something_to_do(tmp_path: Path) -> None:
+    """Something was reported, a window began, a claim came or went; each once, and not while it awaits more writes."""
+    windows = Windows(ClaimSet(claims=()), tmp_path, Ledger(tmp_path, ObserveOptions(), ()), None)
+    windows.hierarchy = Hierarchy(root=tmp_path, mode=Mode.V2, unified=tmp_path)
+    woken: list[int] = []
+    stirs, files = _Stirs(), Files(windows)
+    windows.witnesses = cast("Any", (stirs,))
+    reader = SimpleNamespace(rests=True)
+    files._known, files._reader = cast("Any", object()), cast("Any", reader)
+    files._loop = cast("Any", SimpleNamespace(wake=lambda: woken.append(1)))
+    (chore,) = files.chores()
+    assert chore.period_s == LOOK_S
+
+    def wakes() -> bool:
+        woken.clear()
+        chore.work()
+        return bool(woken)
+
+    assert wakes(), "nothing has been read yet"
+    assert not wakes()
+    claim = Claim(name="db", cgroup="/db", cpus=CpuSet.of([0]))
+    subject = Subject(claim=claim, cgroup_id=7, slot=0, ident=1, cpus=CpuSet.of([0]), since_ns=0)
+    for happens in (files.claiming, files.unclaiming):
+        happens(subject)
+        assert wakes()
+        assert not wakes()
+    files.begin(cast("Any", SimpleNamespace(start_ns=0)), {})
+    assert wakes()
+    stirs.news = True
+    assert wakes()
+    reader.rests = False
+    assert not wakes()
