@@ -18,9 +18,19 @@ from toolkit.model.claims import ClaimSet
 from toolkit.session.prepared import Prepared
 
 RUNTIME = ("test_watch_kubelet.py", "test_field_node.py", "test_watch_writer.py", "test_cri_node.py")
-"""Files that run a container runtime, and would wait for each other (``cri_node.alone``): one worker has them all."""
+"""Files that run a container runtime, and would wait for each other (``cri_node.alone``)."""
+REFUSING = (
+    "test_ansible_jobs.py",
+    "test_one_way.py",
+    "test_run_cut.py",
+    "test_runs_are_not_lost.py",
+    "test_stopped_loads.py",
+)
+"""Files with verbs that refuse a node at work, as one with a container runtime may be."""
+NODE = (*RUNTIME, *REFUSING)
+"""None of these runs beside another: one worker has them all."""
 FIRST = (
-    *RUNTIME,
+    *NODE,
     "test_ansible_fleet.py",
     "test_ansible_local.py",
     "test_nothing_is_lost.py",
@@ -34,7 +44,7 @@ FIRST = (
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give a worker whole files, as ``--dist loadfile`` does, and one of them all that run a container runtime."""
+    """Give a worker whole files, as ``--dist loadfile`` does, and one of them all of :data:`NODE`."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling  # in the lab's guests there is none
@@ -42,7 +52,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Files(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
-            return "runtime" if Path(file).name in RUNTIME else file
+            return "node" if Path(file).name in NODE else file
 
     return Files(config, log)
 

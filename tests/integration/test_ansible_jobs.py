@@ -20,7 +20,7 @@ import pytest
 from tests.integration.ansible_runs import Play, play
 from toolkit.host import cgroupfs
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
 BURSTS = """
 import sys, time
@@ -155,7 +155,6 @@ def checked(home: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Play,
         return play("check.yml", inventory(place, hosts, pinproof_run_duration_s=1.5), home), place
 
 
-@pytest.mark.beside
 @pytest.mark.parametrize(("name", "outcomes"), [("kept", {"passed", "undecided"}), ("broken", {"failed"})])
 def test_check_judges_a_cgroup_that_exists(checked: tuple[Play, Path], name: str, outcomes: set[str]) -> None:
     """A kept claim is never `failed`; a broken one fails its node; the fetched run gives the same verdict again."""

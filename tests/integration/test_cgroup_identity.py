@@ -79,6 +79,7 @@ def claims(path: str, name: str = "a") -> ClaimSet:
     return ClaimSet(claims=(Claim(name=name, cgroup=path, cpus=CpuSet.of([IN])),))
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize("held", [False, True], ids=["free", "before-user-space-looks"])
 def test_a_cgroup_made_again_is_watched_from_its_first_task_on(
     ledger: Ledger, planter: Path, place: str, *, held: bool
@@ -114,6 +115,7 @@ def test_a_cgroup_made_again_is_watched_from_its_first_task_on(
     assert disagreements(claims(place), evidence) == ()
 
 
+@pytest.mark.beside
 def test_nested_cgroups_with_and_without_a_claim(ledger: Ledger, planter: Path, place: str) -> None:
     """The parent goes with the child and both come again; the deepest claim counts, below it nested cgroups too."""
     inner = f"{place}/inner"
@@ -160,6 +162,7 @@ def test_a_cgroup_that_is_gone_is_judged_for_the_time_it_was_there(ledger: Ledge
     assert seen(empty) == (0, 0)
 
 
+@pytest.mark.beside
 def test_a_stopped_reader_loses_dates_not_escapes(ledger: Ledger, planter: Path, place: str) -> None:
     """More events than the kernel side keeps, nobody looking: the last cgroup is watched, and the rest is counted."""
     times = KEPT_EVENTS
@@ -176,6 +179,7 @@ def test_a_stopped_reader_loses_dates_not_escapes(ledger: Ledger, planter: Path,
     assert any(f"{2 * times - KEPT_EVENTS} times more" in spot for spot in evidence.coverage.blind_spots)
 
 
+@pytest.mark.beside
 def test_a_name_too_long_for_the_kernel_side(ledger: Ledger, planter: Path, place: str) -> None:
     """Found out by comparing ids; what that left unseen is a blind spot."""
     path = place
@@ -195,6 +199,7 @@ def test_a_name_too_long_for_the_kernel_side(ledger: Ledger, planter: Path, plac
     assert any("not watched" in spot for spot in evidence.coverage.blind_spots)
 
 
+@pytest.mark.beside
 def test_a_removed_claim_leaves_its_name_to_nobody(ledger: Ledger, place: str) -> None:
     """A cgroup made again after the claim was removed is no root, also where its slot has another claim by then."""
     with Observer(claims(place), ledger=ledger) as observer:
@@ -235,6 +240,7 @@ def test_a_restart_by_a_runtime_keeps_what_the_old_container_used(ledger: Ledger
     assert {"cgroup-gone", "cgroup-made", "restart"} <= {row.what for row in evidence.transitions}
 
 
+@pytest.mark.beside
 def test_watch_that_was_stopped_meanwhile_still_judges_the_new_cgroup(
     planter: Path, place: str, tmp_path: Path
 ) -> None:

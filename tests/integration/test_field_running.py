@@ -33,6 +33,7 @@ REST = ONLINE - OWN
 SPIN, PULSE = WorkloadKind.SPIN, WorkloadKind.PULSE
 
 
+@pytest.mark.beside
 def test_exclusive_cpus_that_move_while_the_container_lives(kept: Prepared) -> None:
     """F16: a restarted kubelet writes other CPUs for a container that runs on. What was promised before still counts:
     the file, the masks and the switches differ from it, and the switches do from then on only.

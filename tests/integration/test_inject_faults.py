@@ -108,6 +108,7 @@ def test_a_fault_is_taken_back_exactly(live: LiveSandbox, fault: str) -> None:
     assert traces("inject-once") == []
 
 
+@pytest.mark.beside
 @needs_two_cpus
 def test_narrowed_threads_get_their_affinities_back() -> None:
     """A fault that changes no file, but the masks of threads: these are those of before afterwards."""
@@ -166,6 +167,7 @@ def test_what_somebody_else_wrote_meanwhile_is_left_alone(live: LiveSandbox) -> 
     runs.cleanup()
 
 
+@pytest.mark.beside
 def test_foreign_cgroups_need_consent() -> None:
     """A cgroup that is no sandbox of ours is refused without consent, in one line, and nothing is made."""
     with (

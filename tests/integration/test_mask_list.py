@@ -103,6 +103,7 @@ def listed(ledger: Ledger) -> dict[int, TaskMasks]:
     return found
 
 
+@pytest.mark.beside
 def test_threads_are_as_they_are(ledger: Ledger) -> None:
     """Masks, policy, process and name of each thread of two claims, one of them below the other; nobody else's."""
     kinds = [(cpu, os.SCHED_OTHER, b"") for cpu in ONLINE]
@@ -134,6 +135,7 @@ def test_threads_are_as_they_are(ledger: Ledger) -> None:
             assert (by_name[COMM[:15]], by_name[b"idle"]) == ("batch", "idle")
 
 
+@pytest.mark.beside
 def test_an_exited_leader_is_said_to_be_exiting(ledger: Ledger) -> None:
     """A process that nobody has waited for is in the list, and no evidence of anything."""
     with cgroup(f"pinproof-zombie-{os.getpid()}") as path:

@@ -76,6 +76,7 @@ def test_a_large_claim_is_read_more_seldom(claims: ClaimSet, ledger: Ledger) -> 
     assert len({mask.tid for mask in evidence.thread_masks}) == THREADS
 
 
+@pytest.mark.beside
 def test_each_window_has_a_scan(claims: ClaimSet) -> None:
     """Windows that are much shorter than the pause: masks of each are known."""
     with Observer(claims, options=ObserveOptions(scan_ms=600_000)) as observer:
@@ -87,6 +88,7 @@ def test_each_window_has_a_scan(claims: ClaimSet) -> None:
         observer.close_window()
 
 
+@pytest.mark.beside
 def test_a_window_does_not_end_long_after_its_last_scan(ledger: Ledger) -> None:
     """A mask that became too wide in the pause is read before the window ends."""
     here = CpuSet.of([ONLINE.first()])

@@ -122,6 +122,7 @@ def broken(mover: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sa
         yield watch(tmp_path_factory.mktemp("broken"), document, begin)
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize("claim", ["moved", "hops", "ring", "never"])
 def test_a_broken_claim_has_failed(broken: Said, claim: str) -> None:
     """Moved in while spinning, entering and leaving, io_uring with leaving and returning, never joining the cpuset."""
@@ -137,6 +138,7 @@ def test_a_broken_claim_has_failed(broken: Said, claim: str) -> None:
     assert measures.get("transition_ns", 0) <= 0.05 * outside_ns
 
 
+@pytest.mark.beside
 def test_broken_claims_are_no_contradiction(broken: Said) -> None:
     """What was measured is sound: it is the claims that failed, not the measurement."""
     health = [one for one in broken.result["verdicts"] if one["rule"] == "evidence-health"]
@@ -162,6 +164,7 @@ def test_joining_late_is_healthy(mover: Path, tmp_path: Path) -> None:
     assert "failed" not in {one["outcome"] for one in said.result["verdicts"]}
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize("joins", ["a pod", "nothing"])
 def test_starting_pod_on_an_exclusive_cpu(mover: Path, tmp_path: Path, joins: str) -> None:
     """A foreign pod's process runs on the exclusive CPU before it joins its pod, and hogs it afterwards."""

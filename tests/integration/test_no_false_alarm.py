@@ -134,7 +134,9 @@ def test_many_switches_are_all_judged(ledger: Ledger) -> None:
     """Switch-heavy load: nothing outside, nothing lost, and the evidence is good enough to pass."""
     seconds = 600.0 if SOAK else 3.0
     loads = (Workload(kind=WorkloadKind.SWITCH, threads=2),)
-    request = SandboxRequest(containers=(container("a", ONLINE, *loads),))
+    # With an equal weight the observer waits ten times as long as it wants to look: see above.
+    shares = None if SOAK else MIN_SHARES
+    request = SandboxRequest(containers=(container("a", ONLINE, *loads, shares=shares),))
     with Observer(ClaimSet(claims=()), ledger=ledger) as observer, sandbox(request, run_id="alarm-switch") as live:
         claims = ClaimSet(claims=(claim_of(live, "a", ONLINE),))
         observer.add_claim(claims.claims[0])

@@ -16,6 +16,7 @@ from toolkit.cli.run import command
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.beside,
     pytest.mark.skipif(os.geteuid() != 0, reason="a run needs root"),
 ]
 PROJECT = Path(__file__).resolve().parents[2]

@@ -72,7 +72,7 @@ def load(hierarchy: cgroupfs.Hierarchy, name: str, policy: str, duty: float) -> 
         task.wait()
 
 
-def watched(tmp_path: Path, *names: str) -> dict[str, dict[str, Any]]:
+def watched(tmp_path: Path, *names: str, seconds: float = 3.0) -> dict[str, dict[str, Any]]:
     """The verdicts of ``pinproof watch`` about the quotas, by cgroup."""
     claims = tmp_path / "claims.yaml"
     rows = (
@@ -80,7 +80,7 @@ def watched(tmp_path: Path, *names: str) -> dict[str, dict[str, Any]]:
         for name in names
     )
     claims.write_text("apiVersion: pinproof/v1\nkind: Claims\nclaims:\n" + "".join(rows))
-    command = [sys.executable, "-m", "toolkit", "watch", "--claims", str(claims), "--duration", "3", "--json"]
+    command = [sys.executable, "-m", "toolkit", "watch", "--claims", str(claims), "--duration", str(seconds), "--json"]
     done = subprocess.run([*command, "--output", str(tmp_path)], capture_output=True, text=True, check=False)
     verdicts = json.loads(done.stdout)["verdicts"]
     found = {f"/{verdict['subject']}": verdict for verdict in verdicts if verdict["rule"] == "quota-throttling"}
@@ -129,7 +129,7 @@ def test_beside_a_throttled_task_what_the_quota_gave_is_not_known(tmp_path: Path
         load(hierarchy, ABOVE, "fifo", 0.001),
         load(hierarchy, ABOVE, "other", 1.0),
     ):
-        verdict = watched(tmp_path, ABOVE)[ABOVE]
+        verdict = watched(tmp_path, ABOVE, seconds=1.5)[ABOVE]
 
     assert verdict["outcome"] == "undecided", verdict
     assert "how much of it was drawn from the quota is not known" in verdict["reason"]

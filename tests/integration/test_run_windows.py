@@ -22,7 +22,6 @@ from toolkit.session.record import Run
 from toolkit.store import load_run, stage_paths, window_paths
 
 pytestmark = pytest.mark.integration
-PROJECT = Path(__file__).resolve().parents[2]
 ONLINE = read_topology().online
 
 
@@ -39,26 +38,6 @@ def long_run(name: str, runs: Path, kept: Prepared) -> Run:
 
 def failures(run: Run) -> list[str]:
     return [f"{v.rule} {v.subject}: {v.reason}" for v in run.result.verdicts if v.outcome is Outcome.FAILED]
-
-
-def test_a_run_longer_than_a_window_has_several(tmp_path: Path) -> None:
-    """Each is printed and saved with what it was made from; their sums are the run's result, as `judge` finds them."""
-    scenario = PROJECT / "validators/scenarios/exclusive-and-shared.yaml"
-    arguments = ["run", str(scenario), "--duration", "2.1", "--window", "1", "--output", str(tmp_path), "--json"]
-    done = CliRunner().invoke(cli, arguments)
-    (run,) = tmp_path.iterdir()
-    sums = json.loads(done.stdout)
-
-    assert done.exit_code in (0, 3), done.output  # a busy machine may leave something undecided
-    assert sums == json.loads((run / "result.json").read_text())
-    windows = window_paths(run)
-    assert list(windows) == list(range(1, sums["windows"]["count"] + 1))
-    assert len(windows) > 1
-    assert all(f"Window {number}, " in done.stderr for number in windows)
-    assert {saved.scenario.name for saved in map(load_run, windows.values()) if saved.scenario} == {scenario.stem}
-    assert all(saved.plan and saved.sandbox for saved in map(load_run, windows.values()))
-    again = CliRunner().invoke(cli, ["judge", str(run), "--json"])
-    assert (again.exit_code, json.loads(again.stdout), again.stderr) == (done.exit_code, sums, "")
 
 
 def test_a_fault_taints_its_window(tmp_path: Path, kept: Prepared) -> None:

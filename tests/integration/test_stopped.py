@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.apply_support import sandboxes
-from tests.integration.lost_support import CLAIMS, PINPROOF, Begun, begin, ending, scenario, watch, watching
+from tests.integration.lost_support import CLAIMS, PINPROOF, Begun, ending, watch, watching
 from tests.integration.probe_lab import cgroup
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.beside]
 DEADLINE_S = 180
 """For a watch of nothing to end, on a machine however loaded: never reached otherwise."""
 
@@ -81,7 +80,6 @@ def begin_on_terminal(claims: Path, folder: Path) -> tuple[int, Begun]:
     return ours, Begun(process, folder)
 
 
-@pytest.mark.beside
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_window_and_it_is_judged(watches: Watches, number: int) -> None:
     """The hour that was asked for is not waited for; what was seen is judged, printed and saved."""
@@ -97,7 +95,6 @@ def test_a_signal_ends_the_window_and_it_is_judged(watches: Watches, number: int
     assert json.loads((run / "result.json").read_text())["verdicts"] == result["verdicts"]
 
 
-@pytest.mark.beside
 def test_a_terminal_that_goes_away(watches: Watches) -> None:
     """The kernel sends SIGHUP, and nothing can be said on the terminal any more: the verdicts are where they should."""
     done = watches.on_terminal
@@ -109,7 +106,6 @@ def test_a_terminal_that_goes_away(watches: Watches) -> None:
     assert len(done.runs) == 1
 
 
-@pytest.mark.beside
 def test_a_hangup_comes_twice_and_with_others(watches: Watches) -> None:
     """The kernel and the shell both tell of a terminal that went away; systemd sends SIGTERM with it."""
     done = watches.repeated.process
@@ -121,78 +117,8 @@ def test_a_hangup_comes_twice_and_with_others(watches: Watches) -> None:
     assert len(watches.repeated.runs) == 1
 
 
-@pytest.mark.beside
 def test_nohup(watches: Watches) -> None:
     """Who ignores SIGHUP when the watch is started is not disturbed by it."""
     out, err = watches.nohup.process.communicate(timeout=DEADLINE_S)
 
     assert json.loads(out)["duration_s"] >= 2, err
-
-
-@dataclass(frozen=True)
-class Loads:
-    """What makes sandboxes of its own for ten minutes, begun together, each in a directory of its own."""
-
-    run: Begun
-    conformance: Begun
-    inject: Begun
-
-
-@pytest.fixture(scope="module")
-def loads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loads]:
-    """All of them observe."""
-
-    def load(*arguments: object) -> Begun:
-        return begin(tmp_path_factory.mktemp("load"), *arguments, "--json")
-
-    files = [scenario(tmp_path_factory.mktemp("scenarios"), name, "spin", 600) for name in ("one", "two")]
-    chosen = ("--select", "quota-050-over", "--select", "quota-010-over")
-    begun = Loads(
-        load("run", *files, "--output", "runs"),
-        load("conformance", *chosen, "--duration", "600", "--output", "runs"),
-        load("inject", "cpuset-write", "--duration", "600"),  # where it saves is its own default
-    )
-    everybody = (begun.run, begun.conformance, begun.inject)
-    with ending(everybody):
-        for one in everybody:
-            watching(one.process)
-        yield begun
-
-
-def test_a_stopped_run_is_judged(loads: Loads) -> None:
-    """The window that is open closes and is judged; what is not run any more is said."""
-    done = loads.run.process
-    done.send_signal(signal.SIGHUP)
-    out, err = done.communicate(timeout=DEADLINE_S)
-
-    (result,) = json.loads(out)
-    assert done.returncode == (1 if result["outcome"] == "failed" else 129), err
-    assert err == "pinproof: stopped by SIGHUP; not run: two\n"
-    assert len(loads.run.runs) == 1
-
-
-def test_a_stopped_conformance_session_keeps_what_it_has(loads: Loads) -> None:
-    """No scenario that was cut short has passed, and no rule is blamed for a fault that had no time to show."""
-    done = loads.conformance.process
-    done.send_signal(signal.SIGTERM)
-    out, err = done.communicate(timeout=DEADLINE_S)
-
-    session = json.loads(out)
-    assert [found["outcome"] for found in session["scenarios"]] == ["undecided", "skipped"], err
-    assert "SIGTERM" in session["scenarios"][0]["reason"]
-    assert done.returncode == 143
-    assert err == "pinproof: stopped by SIGTERM\n"
-
-
-def test_a_stopped_injection_is_judged(loads: Loads) -> None:
-    """The fault is taken back, whether it was reported is said, and the run can be judged again."""
-    done = loads.inject.process
-    done.send_signal(signal.SIGHUP)
-    out, err = done.communicate(timeout=DEADLINE_S)
-
-    assert json.loads(out)["verdicts"]
-    assert done.returncode == (129 if json.loads(out)["missed"] else 0), err
-    (run,) = loads.inject.runs
-    again = subprocess.run([*PINPROOF, "judge", run, "--json"], capture_output=True, text=True, check=False)
-    assert json.loads(again.stdout)["verdicts"] == json.loads(out)["verdicts"]
-    assert [path for path in sandboxes() if "-inject-" in path.name] == []

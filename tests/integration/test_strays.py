@@ -29,6 +29,7 @@ CPUS = CpuSet.of(ONLINE[:1])
 V1 = ("cpu", "cpuacct", "cpuset", "memory")
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.beside,
     pytest.mark.skipif(any(cgroupfs.detect().is_v2(name) for name in V1), reason="needs all of them in v1 hierarchies"),
 ]
 RULES = {"cpu": "quota-free", "memory": "applied", "cpuset": "cpuset-containment"}
