@@ -40,7 +40,7 @@ while True:
         pass
     time.sleep(0.002)
 """
-READ_AFTER = range(15, 76, 10)
+READ_AFTER = range(15, 52, 6)
 KEPT_PER_WINDOW = 2_000
 """Bytes that may be left of a window that has ended: pydantic keeps strings in a cache, some 300 bytes of each window
 until it is full (16,384 strings), and one evidence of these claims is more than 20,000."""
