@@ -25,8 +25,10 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="watching needs root")
 OWN = "pinproof-"
 COUNTERS = re.compile(r"usage|events|failcnt|pressure|stat|procs$|tasks$|threads$|peak|max_usage|current")
 """Counters, of which some can be reset by a write, and members, which are compared task by task."""
-MOVING = re.compile(r"random/|-nr$|-state$|ns_last_pid|perf_event_max_sample_rate|perf_cpu_time_max|nf_conntrack_count")
-"""sysctls that the kernel itself counts in, or lowers when it is slow."""
+MOVING = re.compile(
+    r"random/|[-/]nr$|-state$|ns_last_pid|perf_event_max_sample_rate|perf_cpu_time_max|nf_conntrack_count"
+)
+"""sysctls that the kernel itself counts in (terminals, whoever opens one, too), or lowers when it is slow."""
 LOOKED_S, LOOKS = 1.5, 3
 """For so long, and so often at least, while it watches."""
 Facts = dict[str, str]
