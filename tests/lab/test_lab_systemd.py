@@ -14,8 +14,6 @@ from tests.lab.harness.verdicts import assert_clean, verdicts_of
 from toolkit.session.repeats import REPEATS, repeat_undecided
 
 SYSTEMD = guests(GuestKind(flavour="systemd"))
-
-
 RULES = ("cpuset-containment", "applied")
 
 
