@@ -162,6 +162,11 @@ class RealKubelet:
 
     def add(self, name: str, *containers: Mapping[str, Any]) -> None:
         """Give the kubelet a static pod and wait until its containers run."""
+        self.give(name, *containers)
+        self.wait_until(lambda: len(self.running(name)) == len(containers), f"pod {name} runs")
+
+    def give(self, name: str, *containers: Mapping[str, Any], **spec: object) -> None:
+        """Give the kubelet a static pod. :param spec: what else its specification has."""
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -171,12 +176,12 @@ class RealKubelet:
                 "automountServiceAccountToken": False,
                 "terminationGracePeriodSeconds": max(1, round(PACE)),
                 "containers": list(containers),
+                **spec,
             },
         }
         draft = self.base / f"{name}.draft"
         draft.write_text(yaml.safe_dump(pod))
         draft.replace(self._pods / f"{name}.yaml")
-        self.wait_until(lambda: len(self.running(name)) == len(containers), f"pod {name} runs")
 
     def remove(self, name: str) -> None:
         """Take a static pod away and wait until it is gone."""

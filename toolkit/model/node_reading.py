@@ -131,6 +131,7 @@ class NodeReading:
     :param cpu_state, memory_state: texts of the state files; bytes that are no UTF-8 are U+FFFD, as for the kubelet.
     :param containers: containers and sandboxes of the runtime.
     :param pods: pod documents (``kind: Pod`` with status), as the kubelet's ``/pods`` lists them.
+    :param pod_folders: UIDs of pods that have a folder below the kubelet's root directory.
     :param allocated_pods: text of ``allocated_pods_state``: resources that the kubelet has allocated to containers.
     :param actuated_pods: text of ``actuated_pods_state``: those that the kubelet has put into force.
     :param static_of: manifests by UID of static pods that ran when their manifests were there.
@@ -149,6 +150,7 @@ class NodeReading:
     memory_state: str | None = None
     containers: tuple[RuntimeContainer, ...] | None = None
     pods: tuple[dict[str, object], ...] | None = None
+    pod_folders: tuple[str, ...] | None = None
     static_pods: tuple[NamedText, ...] = ()
     static_of: dict[str, dict[str, object]] = field(default_factory=dict)
     allocated_pods: str | None = None

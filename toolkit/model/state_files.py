@@ -100,12 +100,14 @@ class KnownContainer:
     """A container that the node knows.
 
     :param running: it has a process now. :param ended: its pod has ended, and the runtime lists it still.
+    :param waiting: its pod has a folder at the kubelet and no sandbox: it waits for its volumes, or for the runtime.
     """
 
     pod_uid: str
     container: str
     running: bool
     ended: bool = False
+    waiting: bool = False
 
 
 @stage_value

@@ -79,6 +79,7 @@ def reading_of(files: dict[str, bytes], *, whole: bool = True) -> NodeReading:
         memory_state=_text(files, "kubelet/memory_manager_state"),
         containers=runtime,
         pods=parts.pods(pods, runtime, groups),
+        pod_folders=parts.pod_folders(),
         static_pods=_texts_below(files, ("kubelet/pods/", "kubelet/manifests/")),
         allocated_pods=_text(files, "kubelet/allocated_pods_state"),
         actuated_pods=_text(files, "kubelet/actuated_pods_state"),

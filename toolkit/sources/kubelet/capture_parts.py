@@ -21,6 +21,7 @@ from toolkit.model.node_reading import (
 from toolkit.model.wording import kind_of
 from toolkit.sources.kubelet import runtime_json
 from toolkit.sources.kubelet.json_parts import entries, load, mapping, number, text, texts
+from toolkit.sources.kubelet.pod_folders import FILE as POD_FOLDERS
 from toolkit.sources.kubelet.pod_paths import place_of
 
 FORMS = {
@@ -31,6 +32,7 @@ FORMS = {
     "threads.json": ("threads", (dict, list)),
     "cgroup.json": ("cgroups", (dict,)),
     "times.json": ("times", (dict,)),
+    POD_FOLDERS: ("pod_folders", (list,)),
     "capture.json": ("log_names", (dict,)),
 }
 """By file: the part that is missing without it, and what its JSON is."""
@@ -99,6 +101,11 @@ class Parts:
             self.miss("pods", NONE_LISTED)
             return None
         return found
+
+    def pod_folders(self) -> tuple[str, ...] | None:
+        """Return the UIDs of pods that have a folder."""
+        found = self.load(POD_FOLDERS)
+        return None if found is None else tuple(map(text, found))
 
     def pod_resources(
         self, answers: object, node: object, runtime: Sequence[RuntimeContainer] | None

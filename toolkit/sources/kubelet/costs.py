@@ -12,6 +12,7 @@ COSTS = {
     "containers": "what the kubelet asked the runtime for is not known: drift cannot be distinguished from lag",
     "pods": "ended pods are not known; requests are those that the kubelet allocated or a static pod's manifest has, "
     "else quotas and weights are what the runtime was asked for",
+    "pod_folders": "which pods wait for their volumes is not known, so no CPU is called leaked",
     "pod_resources": "the pod-resources API is not compared",
     "cgroups": "what is in force is not known; paths are those that the runtime was given",
     "metrics": "the kubelet's own metrics are not compared",

@@ -31,6 +31,9 @@ def views(running: Sequence[Promise], reading: NodeReading) -> list[LayerView]:
 def states(reading: NodeReading, found: NodeClaims, *, lost: bool) -> tuple[StateReading, ...]:
     """A pod whose sandbox is ready owns what it was given, although its containers do not run yet, or wait.
 
+    One that has no sandbox yet and has a folder waits for its volumes: no time bounds that. Where nobody lists the pods
+    and the folders were not read it is not known who waits, so who owns the CPUs is not known either.
+
     Whose sandbox runs no more has ended. When the kubelet takes what it has depends on what the kubelet still knows of
     it: v1.20 was seen to wait for the next admission. It is said, and is a leak when the runtime lists it no more. A
     sandbox of before the machine's start ended with that: its pod waits for its next one.
@@ -43,19 +46,29 @@ def states(reading: NodeReading, found: NodeClaims, *, lost: bool) -> tuple[Stat
     online = parsed(reading.online or "") or CpuSet()
     listed = [entry for entry in reading.containers or () if entry.sandbox]
     pods, waits = {entry.pod_uid for entry in listed}, {e.pod_uid for e in listed if e.ready or _older(e)}
-    waiting = tuple(
+    folders = frozenset(reading.pod_folders or ()) - pods
+    idle = tuple(
         KnownContainer(
-            pod_uid=entry.pod_uid, container=entry.container, running=False, ended=entry.pod_uid not in waits
+            pod_uid=entry.pod_uid,
+            container=entry.container,
+            running=False,
+            ended=entry.pod_uid in pods - waits,
+            waiting=entry.pod_uid in folders,
         )
-        for entry in (found.cpu.entries if found.cpu else ())
-        if entry.pod_uid in pods
+        for entry in ((*found.cpu.entries, *found.cpu.pods) if found.cpu else ())
+        if entry.pod_uid in pods | folders
     )
+    known = reading.pods is not None or reading.pod_folders is not None
     return tuple(
-        replace(one, containers=(*one.containers, *(w for w in waiting if not _known(w, one.containers))))
-        if one.containers is not None
-        else one
+        replace(one, containers=_with(idle, one.containers) if known else None)
         for one in state_readings(reading, found, online)
     )
+
+
+def _with(
+    idle: Sequence[KnownContainer], listed: tuple[KnownContainer, ...] | None
+) -> tuple[KnownContainer, ...] | None:
+    return None if listed is None else (*listed, *(one for one in idle if not _known(one, listed)))
 
 
 def _older(sandbox: RuntimeContainer) -> bool:
@@ -65,7 +78,7 @@ def _older(sandbox: RuntimeContainer) -> bool:
 
 
 def _known(one: KnownContainer, known: Sequence[KnownContainer]) -> bool:
-    return any((entry.pod_uid, entry.container) == (one.pod_uid, one.container) for entry in known)
+    return any(entry.pod_uid == one.pod_uid and one.container in ("", entry.container) for entry in known)
 
 
 def unmeasured(problem: str) -> tuple[MissingPart, ...]:

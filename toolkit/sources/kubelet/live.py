@@ -15,9 +15,8 @@ from pathlib import Path
 from toolkit.errors import InputError
 from toolkit.model.names import printable, shown
 from toolkit.model.node_reading import KUBELET_STARTED, STATE_REWRITTEN, STATE_WRITTEN, NodeReading
-from toolkit.sources.cri import ENDPOINTS
 from toolkit.sources.grpc_socket import DEADLINE_S
-from toolkit.sources.kubelet import allocated, kept, live_files, pod_list
+from toolkit.sources.kubelet import allocated, kept, live_files, pod_folders, pod_list
 from toolkit.sources.kubelet.absent_parts import allocates
 from toolkit.sources.kubelet.bundle import MAIN_CONFIG, reading_of
 from toolkit.sources.kubelet.configuration import KubeletConfiguration, configuration_of, drop_ins
@@ -207,8 +206,13 @@ class LiveNode:
             self.files[METRICS] = text.encode()
 
     def _pods(self) -> None:
-        """Take the kubelet's own list of pods, where it is known how; who follows a node does without."""
+        """Take which pods have a folder, and the kubelet's own list where it is known how: who follows does without."""
         places = self.places
+        try:
+            self.files[pod_folders.FILE] = pod_folders.pod_folders(places.target(self.kubelet_root / pod_folders.PODS))
+        except OSError as error:
+            where = places.of_node(self.kubelet_root / pod_folders.PODS)
+            self._miss("pod_folders", f"{where}: {error.strerror or error}")
         try:
             port = "" if self.memory is not None else pod_list.address(self.configuration, self.proc, self._pid)
             if where := places.pods or port:
@@ -275,17 +279,8 @@ class LiveNode:
 
     def _sockets(self, deadline_s: float) -> None:
         answers = self.memory.answers if self.memory is not None else None
-        below = self.places.below
-        if self.places.cri is not None:
-            endpoints = [self.places.cri]
-        else:
-            given = self.configuration.container_runtime_endpoint if self.configuration else ""
-            own = given.removeprefix("unix:")
-            own = own[2:] if own.startswith("///") else own
-            # The first of the usual ones is what a kubelet has that was given none.
-            usual = ENDPOINTS if own in ("", ENDPOINTS[0]) else (own,)
-            endpoints = [str(below(path)) if path.startswith("/") else path for path in usual]
-        found, problem = runtime_files(endpoints, deadline_s, answers)
+        configured = self.configuration.container_runtime_endpoint if self.configuration else ""
+        found, problem = runtime_files(self.places.runtime_endpoints(configured), deadline_s, answers)
         self.files |= found
         if problem:
             self._miss("containers", problem)

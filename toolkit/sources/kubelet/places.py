@@ -11,6 +11,7 @@ from pathlib import Path
 
 from toolkit.host.sysfs import SysTree
 from toolkit.model.names import from_path
+from toolkit.sources.cri import ENDPOINTS
 
 _LONGEST = 4096
 """Bytes of a path that a kernel takes. Source: limits.h, ``PATH_MAX``."""
@@ -63,6 +64,16 @@ class Places:
                 # It would lead out of this root, to a file of this machine.
                 place = place.with_name(f"{name} (a link to nothing)")
         return place
+
+    def runtime_endpoints(self, configured: str) -> list[str]:
+        """Return where the container runtime may answer. :param configured: by the kubelet's configuration."""
+        if self.cri is not None:
+            return [self.cri]
+        own = configured.removeprefix("unix:")
+        own = own[2:] if own.startswith("///") else own
+        # The first of the usual ones is what a kubelet has that was given none.
+        usual = ENDPOINTS if own in ("", ENDPOINTS[0]) else (own,)
+        return [str(self.below(path)) if path.startswith("/") else path for path in usual]
 
     def target(self, path: Path) -> Path:
         """Return a path of this machine without its links, which stay below the root."""

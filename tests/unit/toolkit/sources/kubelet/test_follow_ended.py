@@ -11,6 +11,9 @@ from tests.unit.toolkit.sources.kubelet.followed_node import BOX, DB, EXITED, No
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import field, sandbox
 from tests.unit.validators.evidence_builder import evidence
+from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
+from toolkit.allocation.cpu.state import CpuState
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.verdict import Outcome
 from toolkit.sources.live_source import SourceReading
 from validators.rules import checkpoint
@@ -133,6 +136,44 @@ def test_a_sandbox_of_before_the_machines_start_waits_for_its_next_one(node: Nod
     node.boxes = field(1, sandbox(BOX, "u-db", "db") + field(3, 1) + field(4, made_ns))
 
     assert ended(node.read()) == [before_s < 0]
+
+
+def test_a_pod_without_sandbox_waits_while_it_has_a_folder(node: Node) -> None:
+    """Its volumes are mounted before its sandbox is made: its CPUs are no leak, however long that takes."""
+    node.state("0", db="2-3", new="1")
+    without = node.read()
+    (node.root / "var/lib/kubelet/pods/u-new").mkdir(parents=True)
+    waits = node.read()
+    (verdict,) = checkpoint.RULE.check(waits.claims, evidence(state_files=waits.state_files))
+
+    assert unowned(without.state_files[0]) == {"u-new/main"}
+    assert unowned(waits.state_files[0]) == set()
+    assert verdict.outcome is Outcome.PASSED
+    assert "2 assignments, 1 of a pod that waits for its sandbox" in verdict.reason
+    assert verdict.measures["waiting_entries_count"] == 1
+
+
+def test_a_pod_that_waits_owns_what_its_containers_share(node: Node) -> None:
+    """Of a pod with CPUs for all its containers the file may name none of these."""
+    shared = CpuState(policy_name="static", default=CpuSet.parse("0-1"), pods={"u-new": CpuSet.parse("2-3")})
+    write(node.root, "var/lib/kubelet/cpu_manager_state", write_cpu_checkpoint(shared, pod_level=True))
+    without = node.read()
+    (node.root / "var/lib/kubelet/pods/u-new").mkdir(parents=True)
+    waits = node.read()
+
+    assert (unowned(without.state_files[0]), unowned(waits.state_files[0])) == ({"u-new"}, set())
+
+
+def test_where_folders_cannot_be_listed_nothing_is_called_leaked(node: Node) -> None:
+    """Who waits is not known then: the verdict is a doubt, and the part is named."""
+    node.state("0", db="2-3", new="1")
+    write(node.root, "var/lib/kubelet/pods", "")
+    reading = node.read()
+    (verdict,) = checkpoint.RULE.check(reading.claims, evidence(state_files=reading.state_files))
+
+    (reason,) = [one.reason for one in reading.missing if one.part == "pod_folders"]
+    assert reason.startswith("/var/lib/kubelet/pods: Not a directory: which pods wait")
+    assert verdict.outcome is Outcome.UNDECIDED
 
 
 @pytest.mark.parametrize(
