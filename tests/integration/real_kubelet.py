@@ -183,9 +183,13 @@ class RealKubelet:
         draft.write_text(yaml.safe_dump(pod))
         draft.replace(self._pods / f"{name}.yaml")
 
+    def take(self, name: str) -> None:
+        """Take a static pod away."""
+        (self._pods / f"{name}.yaml").unlink()
+
     def remove(self, name: str) -> None:
         """Take a static pod away and wait until it is gone."""
-        (self._pods / f"{name}.yaml").unlink()
+        self.take(name)
         self.wait_until(lambda: not self.running(name), f"pod {name} is gone")
 
     def running(self, pod: str) -> dict[str, str]:

@@ -7,7 +7,6 @@ Guests of the lab run these tests, too, with several NUMA nodes and cgroup v2 (`
 from __future__ import annotations
 
 import json
-import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ import pytest
 from tests.integration.cri_node import Runtime
 from tests.integration.cri_runtimes import RUNTIMES
 from tests.integration.live_node import watching
-from tests.integration.real_kubelet import PERIOD_S, RealKubelet, container, drifts, need_node, real_kubelet, version
+from tests.integration.real_kubelet import RealKubelet, container, drifts, need_node, real_kubelet, version
 from tests.pace import PACE
 from toolkit.model.cpuset import CpuSet
 
@@ -28,8 +27,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 WINDOW_S = 4.0 * PACE
 ONLINE = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())
 NODES = [CpuSet.parse(path.read_text().strip()) for path in Path("/sys/devices/system/node").glob("node[0-9]*/cpulist")]
-LEAK_S = 2 * PERIOD_S + 5
-"""For so long an entry without an owner may stand."""
 OWN_CPUS = 2 if len(ONLINE) >= 4 else 1
 OWN = {"cpu": str(OWN_CPUS), "memory": "64Mi"}
 
@@ -112,25 +109,6 @@ def _assigned(kubelet: RealKubelet) -> tuple[CpuSet, CpuSet]:
 def _own_quota_us() -> int:
     """Return what a container with CPUs of its own has: none since v1.33 (DisableCPUQuotaWithExclusiveCPUs)."""
     return -1 if version() >= (1, 33) else 100_000 * OWN_CPUS
-
-
-def test_a_pod_that_waits_for_its_volume_keeps_its_cpus(kubelet: RealKubelet, tmp_path: Path) -> None:
-    """It is admitted and has its entry; no sandbox is made before its volumes are mounted, however long that takes."""
-    absent = {"name": "data", "hostPath": {"path": str(tmp_path / "absent"), "type": "Directory"}}
-    with watching(kubelet, tmp_path / "w", WINDOW_S) as watch:
-        mounts = [{"name": "data", "mountPath": "/data"}]
-        kubelet.give("waits", {**container("main", limits=OWN), "volumeMounts": mounts}, volumes=[absent])
-        kubelet.wait_until(lambda: "entries" in kubelet.state(), "waits has its CPUs")
-        before = len(watch.windows())
-        watch.pass_windows(1 + math.ceil(LEAK_S / WINDOW_S))
-        kubelet.remove("waits")
-        kubelet.wait_until(lambda: "entries" not in kubelet.state(), "waits has given its CPUs back")
-        watch.pass_windows(1)
-    assert kubelet.running("waits") == {}
-    assert watch.failed() == []
-    rows = [row for row in watch.verdicts() if row["rule"] == "checkpoint" and row["window"] > before]
-    assert {row["outcome"] for row in rows} == {"passed"}, rows
-    assert any("1 of a pod that waits for its sandbox" in row["reason"] for row in rows), rows
 
 
 def test_a_healthy_node_raises_no_alarm_and_a_drift_is_named(kubelet: RealKubelet, tmp_path: Path) -> None:

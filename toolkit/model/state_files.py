@@ -100,7 +100,8 @@ class KnownContainer:
     """A container that the node knows.
 
     :param running: it has a process now. :param ended: its pod has ended, and the runtime lists it still.
-    :param waiting: its pod has a folder at the kubelet and no sandbox: it waits for its volumes, or for the runtime.
+    :param waiting: the kubelet knows its pod, which has no sandbox: it waits for its volumes, or for the version before
+        it to end.
     """
 
     pod_uid: str

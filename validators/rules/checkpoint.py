@@ -164,8 +164,8 @@ RULE = Rule(
             CPUs are never assigned. An entry without a container is leaked once it outlives two reconciles and 5 s;
             until then it is no doubt where the node is followed, because a later window has the whole time. Counted and
             named on a followed node are a container whose pod has ended and which the runtime still lists (in a capture
-            it does not count as a container), and one of a pod that has a folder at the kubelet and no sandbox: it
-            waits for its volumes, for as long as these take.
+            it does not count as a container), and one of a pod that the kubelet knows and that has no sandbox: it
+            waits for its volumes, or a static pod for the version before it to end, for as long as these take.
 
             memory_manager_state: checksum, version and policy are checked in the same way, then the sums of every
             table, the blocks against what is allocated (in total and per NUMA node; nodes that share a block are

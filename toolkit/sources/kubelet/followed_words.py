@@ -10,13 +10,14 @@ from toolkit.model.claims import SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import LayerView
 from toolkit.model.node_reading import MissingPart, NodeReading, RuntimeContainer
-from toolkit.model.state_files import KnownContainer, StateReading
+from toolkit.model.state_files import CpuEntry, KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise
 from toolkit.sources.kubelet.costs import COSTS
 from toolkit.sources.kubelet.evidence import layers_of, state_readings
 from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.pod_rows import rows_of
+from toolkit.sources.kubelet.static_pods import may_wait
 
 
 def views(running: Sequence[Promise], reading: NodeReading) -> list[LayerView]:
@@ -31,8 +32,9 @@ def views(running: Sequence[Promise], reading: NodeReading) -> list[LayerView]:
 def states(reading: NodeReading, found: NodeClaims, *, lost: bool) -> tuple[StateReading, ...]:
     """A pod whose sandbox is ready owns what it was given, although its containers do not run yet, or wait.
 
-    One that has no sandbox yet and has a folder waits for its volumes: no time bounds that. Where nobody lists the pods
-    and the folders were not read it is not known who waits, so who owns the CPUs is not known either.
+    One that has no sandbox yet waits for its volumes if it has a folder, and may be a static pod that waits for the
+    version before it to end: no time bounds either. Where nobody lists the pods and the folders were not read it is not
+    known who waits, so who owns the CPUs is not known either.
 
     Whose sandbox runs no more has ended. When the kubelet takes what it has depends on what the kubelet still knows of
     it: v1.20 was seen to wait for the next admission. It is said, and is a leak when the runtime lists it no more. A
@@ -46,17 +48,16 @@ def states(reading: NodeReading, found: NodeClaims, *, lost: bool) -> tuple[Stat
     online = parsed(reading.online or "") or CpuSet()
     listed = [entry for entry in reading.containers or () if entry.sandbox]
     pods, waits = {entry.pod_uid for entry in listed}, {e.pod_uid for e in listed if e.ready or _older(e)}
-    folders = frozenset(reading.pod_folders or ()) - pods
     idle = tuple(
         KnownContainer(
             pod_uid=entry.pod_uid,
             container=entry.container,
             running=False,
             ended=entry.pod_uid in pods - waits,
-            waiting=entry.pod_uid in folders,
+            waiting=entry.pod_uid not in pods,
         )
         for entry in ((*found.cpu.entries, *found.cpu.pods) if found.cpu else ())
-        if entry.pod_uid in pods | folders
+        if entry.pod_uid in pods or _waits(entry, reading)
     )
     known = reading.pods is not None or reading.pod_folders is not None
     return tuple(
@@ -69,6 +70,10 @@ def _with(
     idle: Sequence[KnownContainer], listed: tuple[KnownContainer, ...] | None
 ) -> tuple[KnownContainer, ...] | None:
     return None if listed is None else (*listed, *(one for one in idle if not _known(one, listed)))
+
+
+def _waits(entry: CpuEntry, reading: NodeReading) -> bool:
+    return entry.pod_uid in (reading.pod_folders or ()) or may_wait(reading, entry.pod_uid, entry.container)
 
 
 def _older(sandbox: RuntimeContainer) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from toolkit.errors import InputError
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.yaml_text import MAX_BYTES, parse_document
-from toolkit.sources.kubelet.allocated import allocated_names
+from toolkit.sources.kubelet.allocated import allocated_names, allocations
 from toolkit.sources.kubelet.json_parts import items, mapping, text
 
 _LISTS = ("initContainers", "containers", "ephemeralContainers")
@@ -55,15 +55,7 @@ class StaticPods:
 
 def manifests(reading: NodeReading) -> dict[str, dict[str, Any]]:
     """Return the manifests of static pods by the UIDs of the pods that were made of them."""
-    allocated = allocated_names(reading)
-    documents: dict[tuple[str, str], dict[str, Any]] = {}
-    for file in reading.static_pods:
-        try:
-            document = _parsed(file.text, file.name) if len(file.text) <= MAX_BYTES else {}
-        except InputError:
-            continue
-        metadata = mapping(document.get("metadata"))
-        documents[text(metadata.get("namespace")) or "default", text(metadata.get("name"))] = document
+    allocated, documents = allocated_names(reading), _documents(reading)
     names: dict[str, set[str]] = {}
     pods = {}
     for entry in reading.containers or ():
@@ -84,6 +76,31 @@ def manifests(reading: NodeReading) -> dict[str, dict[str, Any]]:
             metadata = {**mapping(fitting[0].get("metadata")), "uid": uid}
             found[uid] = {**fitting[0], "apiVersion": "v1", "kind": "Pod", "metadata": metadata}
     return found
+
+
+def may_wait(reading: NodeReading, uid: str, container: str) -> bool:
+    """Whether a pod without sandbox may be a static one that waits for the version before it to end.
+
+    The kubelet admits it first, and makes no folder of it meanwhile. What it has allocated names it; one that writes
+    none of that leaves the form of the UID, which is a hash, and a manifest with that container.
+    Source: kubernetes ``pkg/kubelet/pod_workers.go`` (``allowPodStart``).
+    """
+    if reading.allocated_pods is not None:
+        return uid in allocations(reading)
+    return any(_is_made_of(uid, one) and container in {"", *_names(one)} for one in _documents(reading).values())
+
+
+def _documents(reading: NodeReading) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the manifests by namespace and name."""
+    documents: dict[tuple[str, str], dict[str, Any]] = {}
+    for file in reading.static_pods:
+        try:
+            document = _parsed(file.text, file.name) if len(file.text) <= MAX_BYTES else {}
+        except InputError:
+            continue
+        metadata = mapping(document.get("metadata"))
+        documents[text(metadata.get("namespace")) or "default", text(metadata.get("name"))] = document
+    return documents
 
 
 @lru_cache(256)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.toolkit.sources.kubelet.followed_node import BOX, DB, EXITED, Node, back, cpus, made_node
-from tests.unit.toolkit.sources.made_node import KUBEPODS, write
+from tests.unit.toolkit.sources.made_node import KUBEPODS, allocations_text, write
 from tests.unit.toolkit.sources.socket_server import field, sandbox
 from tests.unit.validators.evidence_builder import evidence
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
@@ -151,6 +151,36 @@ def test_a_pod_without_sandbox_waits_while_it_has_a_folder(node: Node) -> None:
     assert verdict.outcome is Outcome.PASSED
     assert "2 assignments, 1 of a pod that waits for its sandbox" in verdict.reason
     assert verdict.measures["waiting_entries_count"] == 1
+
+
+HASH = "0123456789abcdef" * 2
+MANIFEST = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: main}]}\n"
+
+
+@pytest.mark.parametrize(
+    ("uid", "manifest", "allocated", "owned"),
+    [
+        (HASH, MANIFEST, None, True),
+        (HASH, MANIFEST.replace("main", "other"), None, False),
+        ("u-new", MANIFEST, None, False),
+        (HASH, MANIFEST, "u-db", False),
+        ("u-new", "", "u-new", True),
+    ],
+    ids=["by its manifest", "another manifest", "no static pod", "not allocated", "allocated"],
+)
+def test_a_pod_without_folder_may_wait_for_the_version_before_it(
+    node: Node, uid: str, manifest: str, allocated: str | None, owned: bool
+) -> None:
+    """What the kubelet has allocated says it; older ones, which write none of that, leave the UID and the manifest."""
+    state = CpuState(policy_name="static", default=CpuSet.parse("0-2"), entries={uid: {"main": CpuSet.parse("3")}})
+    write(node.root, "var/lib/kubelet/cpu_manager_state", write_cpu_checkpoint(state, pod_level=False))
+    node.configure("staticPodPath: /etc/pods\n")
+    write(node.root, "etc/pods/p.yaml", manifest)
+    if allocated is not None:
+        entries = {allocated: {"ContainerResources": {"main": {"limits": {"cpu": "1"}}}}}
+        write(node.root, "var/lib/kubelet/allocated_pods_state", allocations_text(entries))
+
+    assert unowned(node.read().state_files[0]) == (set() if owned else {f"{uid}/main"})
 
 
 def test_a_pod_that_waits_owns_what_its_containers_share(node: Node) -> None:
