@@ -138,7 +138,8 @@ def test_interval_of_a_task_that_exits_is_one_switch(observer: Observer, place: 
     complete(evidence)
     for row in evidence.cpu_use:
         if row.cpu == OUT:
-            assert 100 <= row.out_of_set_switches <= row.switches + 1  # the one that still runs
+            # One still runs, and one that the kernel is late to join to its cgroup ends its stay before it in between.
+            assert 100 <= row.out_of_set_switches <= row.switches + 1 + row.cuts
 
 
 def test_escape_in_a_nested_child_cgroup_is_counted(observer: Observer, place: str, planter: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from tests.integration.cri_node import Runtime
 from tests.integration.cri_runtimes import RUNTIMES
-from tests.integration.live_node import watching
+from tests.integration.live_node import Watch, watching
 from tests.integration.real_kubelet import RealKubelet, container, drifts, need_node, real_kubelet, version
 from tests.pace import PACE
 from toolkit.model.cpuset import CpuSet
@@ -26,7 +26,12 @@ from toolkit.model.cpuset import CpuSet
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 WINDOW_S = 4.0 * PACE
 ONLINE = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text().strip())
-NODES = [CpuSet.parse(path.read_text().strip()) for path in Path("/sys/devices/system/node").glob("node[0-9]*/cpulist")]
+NODES = {
+    int(path.parent.name.removeprefix("node")): CpuSet.parse(path.read_text().strip())
+    for path in Path("/sys/devices/system/node").glob("node[0-9]*/cpulist")
+}
+MEMORY_SINCE = (1, 22)
+"""The first version whose Memory Manager needs no gate."""
 OWN_CPUS = 2 if len(ONLINE) >= 4 else 1
 OWN = {"cpu": str(OWN_CPUS), "memory": "64Mi"}
 
@@ -37,8 +42,12 @@ def kubelet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     need_node(runtime)
     folder = tmp_path_factory.mktemp("k")
     # Where there is one node, too: it is the policy under which the kubelet promises something about nodes.
-    one_node = {"topologyManagerPolicy": "single-numa-node"}
-    with runtime.start(folder / "n") as node, real_kubelet(node, folder / "kubelet", **one_node) as kubelet:
+    settings: dict[str, object] = {"topologyManagerPolicy": "single-numa-node"}
+    if version() >= MEMORY_SINCE:
+        reserved = {"numaNode": 0, "limits": {"memory": "100Mi"}}  # systemReserved and the hard eviction threshold
+        settings |= {"memoryManagerPolicy": "Static", "reservedMemory": [reserved]}
+        settings |= {"systemReserved": {"cpu": "500m", "memory": "99Mi"}}
+    with runtime.start(folder / "n") as node, real_kubelet(node, folder / "kubelet", **settings) as kubelet:
         kubelet.add("web", container("app", True, requests={"cpu": "200m"}, limits={"cpu": "500m", "memory": "64Mi"}))
         kubelet.add("batch", container("job"))
         yield kubelet
@@ -82,6 +91,7 @@ def test_claims_are_what_the_kubelet_promises(kubelet: RealKubelet, tmp_path: Pa
     said = (str(own), "container", _own_quota_us(), 1024 * OWN_CPUS)
     assert (db["cpus"], db["isolation"], db["quota_us"], db["shares"]) == said
     assert "numa" in db["alignments"]
+    assert db["mems"] == (str(_node_of(own)) if version() >= MEMORY_SINCE else None)
     assert (web["cpus"], web["isolation"], web["quota_us"], web["shares"]) == (str(pool), "host", 50000, 204)
     assert (batch["cpus"], batch["isolation"], batch["quota_us"], batch["shares"]) == (str(pool), "host", -1, 2)
     assert _without_threads(captured) == _without_threads(claims)
@@ -102,8 +112,20 @@ def _assigned(kubelet: RealKubelet) -> tuple[CpuSet, CpuSet]:
     own, pool = CpuSet.parse(cpus), CpuSet.parse(state["defaultCpuSet"])
     assert len(own) == OWN_CPUS
     assert own == ONLINE - pool
-    assert any(not own - node for node in NODES), f"{own} is on more than one node"
+    assert _node_of(own) in NODES
     return own, pool
+
+
+def _names_memory(watch: Watch, node: str) -> bool:
+    """Whether it says that ``late``, which has the memory of another node by the kubelet's word, may use this one."""
+    rows = [row for row in watch.failed("mems-containment") if row[2].startswith("late-")]
+    return any(f" {node}" in row[4] for row in rows)
+
+
+def _node_of(cpus: CpuSet) -> int:
+    """Return the node that has all of them."""
+    (node,) = [number for number, own in NODES.items() if not cpus - own]
+    return node
 
 
 def _own_quota_us() -> int:
@@ -112,7 +134,10 @@ def _own_quota_us() -> int:
 
 
 def test_a_healthy_node_raises_no_alarm_and_a_drift_is_named(kubelet: RealKubelet, tmp_path: Path) -> None:
-    """Pods come and go, a container restarts, the kubelet restarts: nothing fails until a cpuset is written by hand."""
+    """Pods come and go, a container restarts, the kubelet restarts: nothing fails until a cpuset is written by hand.
+
+    It is the CPUs of one, and where there are several nodes the memory nodes of another.
+    """
     with watching(kubelet, tmp_path / "w", WINDOW_S) as watch:
         kubelet.add("db", container("main", limits=OWN))
         watch.pass_windows(2)
@@ -131,6 +156,11 @@ def test_a_healthy_node_raises_no_alarm_and_a_drift_is_named(kubelet: RealKubele
         right = file.read_text()
         watch.wait_until(partial(drifts, file, str(ONLINE), watch, healthy), "the drift is reported")
         file.write_text(right)
+        if len(NODES) > 1 and version() >= MEMORY_SINCE:
+            mems = kubelet.node.cpuset(kubelet.running("late")["main"]).with_name("cpuset.mems")
+            other = next(str(node) for node in NODES if str(node) != mems.read_text().strip())
+            mems.write_text(other)
+            watch.wait_until(lambda: _names_memory(watch, other), "the drift of memory nodes is reported")
     assert [row for row in watch.failed() if row[0] <= healthy] == []
     undecided = {row["window"] for row in watch.verdicts() if row["outcome"] == "undecided"}
     why = sorted({f"{row['rule']}: {row['reason']}" for row in watch.verdicts() if row["outcome"] == "undecided"})
