@@ -7,7 +7,7 @@ Each pod is given CPUs of its own. The kubelet is not part of the machine's pack
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.integration.cri_node import Runtime
 from tests.integration.cri_runtimes import RUNTIMES
-from tests.integration.live_node import watching
+from tests.integration.live_node import Watch, watching
 from tests.integration.real_kubelet import PERIOD_S, RealKubelet, container, need_node, real_kubelet, version
 from tests.pace import PACE
 
@@ -93,6 +93,59 @@ def test_a_static_pod_waits_for_the_end_of_the_one_before(kubelet: RealKubelet, 
 
     if version() >= (1, 22):  # Older ones run both at the same time.
         assert any("1 of a pod that waits for its sandbox" in reason for reason in said), said
+
+
+def _node_restarts(kubelet: RealKubelet) -> None:
+    """Each container of the node is killed at the same time, as by a power cut that leaves the kubelet's files."""
+    kubelet.stop()
+    for one in kubelet.node.containers():
+        if one["state"] == "CONTAINER_RUNNING":
+            kubelet.node.stop_container(str(one["id"]))
+    kubelet.start()
+
+
+def _state_is_deleted(kubelet: RealKubelet) -> None:
+    kubelet.stop()
+    (kubelet.folder / "cpu_manager_state").unlink()
+    kubelet.start()
+
+
+def _kubelet_is_away(kubelet: RealKubelet, watch: Watch) -> None:
+    kubelet.stop()
+    watch.pass_windows(LEAK_WINDOWS)
+    kubelet.start()
+
+
+def _runtime_is_away(kubelet: RealKubelet, watch: Watch) -> None:
+    kubelet.node.stop()
+    watch.pass_windows(LEAK_WINDOWS)
+    kubelet.node.restart()
+
+
+EVENTS: dict[str, Callable[[RealKubelet, Watch], None]] = {
+    "the kubelet is away": _kubelet_is_away,
+    "the runtime is away": _runtime_is_away,
+    "the state file is deleted": lambda kubelet, _: _state_is_deleted(kubelet),
+    "all containers end at once": lambda kubelet, _: _node_restarts(kubelet),
+}
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_what_happens_to_a_node_is_no_alarm(event: str, kubelet: RealKubelet, tmp_path: Path) -> None:
+    """A window in which nobody answers is undecided; none fails, and in the end all is passed again."""
+    with watching(kubelet, tmp_path / "w", WINDOW_S) as watch:
+        kubelet.add("p", _own())
+        watch.pass_windows(1)
+        EVENTS[event](kubelet, watch)
+        kubelet.wait_until(lambda: "entries" in kubelet.state(), "its CPUs are assigned")
+        kubelet.wait_until(lambda: bool(kubelet.running("p") and kubelet.running("web")), "the pods run")
+        watch.pass_windows(LEAK_WINDOWS)
+        kubelet.remove("p")
+        kubelet.wait_until(lambda: "entries" not in kubelet.state(), "it has given its CPUs back")
+    assert watch.failed() == []
+    last = max(row["window"] for row in watch.verdicts()) - 2  # the pod goes in the last ones
+    said = {row["outcome"] for row in watch.verdicts() if row["window"] == last}
+    assert said <= {"passed", "skipped"} or PACE > 1, said
 
 
 def _passes(

@@ -144,9 +144,10 @@ def test_a_pod_in_which_nothing_is_watched_is_promised_nothing(node: Node) -> No
 
 
 def test_what_a_source_does_not_list_while_it_cannot_be_asked_goes_on(node: Node) -> None:
-    """Only a cgroup that is gone ends a claim then."""
-    node.say(node.claim("a"), node.claim("b"))
+    """Only a cgroup that is gone ends a claim then, by the kernel's report or by the tree itself."""
+    node.say(node.claim("a"), node.claim("b"), node.claim("c"))
     node.observer.subjects["b"].gone = True
+    (node.tree / "c").rmdir()
     node.say(complete=False)
     assert node.watched == {"a"}
 
