@@ -1,9 +1,10 @@
-"""Containers of an owner's own pod on the owner's CPUs that nobody watched yet: its next life, or nobody knows whose.
+"""Containers on an owner's CPUs that nobody watched yet: its next life, who has them after it, or nobody knows whose.
 
 A container that restarts has a new cgroup, and the node is read a while after: on a slow machine the new life runs on
 the CPUs of the old one for many seconds as a task without a claim. Its runtime has pinned it long before, so that no
-bound of a start applies. What the readings say decides: of the window, of the one after it, and who is in no reading
-yet is not known. Only a new container of the same pod may be that, and while the old life runs none is.
+bound of a start applies. So does a container that gets the CPUs of one that has ended. What the readings say decides:
+of the window, of the one after it, and who is in no reading yet is not known. Only a new container of the same pod may
+be that, and while the old life runs none is.
 
 Source: docs/facts.md, "Normal on a healthy node"; pkg/kubelet/kuberuntime/kuberuntime_manager.go (``SyncPod``: a
 container is started anew where it has ended).
@@ -30,18 +31,20 @@ def is_his(
 ) -> bool:
     """Return whether a task that nobody watched yet owns the CPU: by the readings its container is ``known``.
 
-    It is the owner's other life; or it shares what is its pod's; or it may have the CPU when the owner is over: an init
-    container's CPUs go on to the others of its pod, those of a pod to the one that is made again under its name.
+    It is the owner's other life; or it shares what is its pod's; or the owner is over, and the CPU was given to it: an
+    init container's goes on to the others of its pod, that of a pod to the one that is made again under its name, or to
+    any other.
     """
     if owner is None or known.cpus is None or intruder.cpu not in known.cpus or known.isolation is Isolation.HOST:
         return False
     at_ns = intruder.first_at_ns
     before = [one.claim for one in versions(claims, owner) if one.at_ns <= at_ns]
     now = before[-1] if before else owner
+    if _is_over(now, at_ns, evidence):
+        return True
     if known.name != owner.name:
-        shared = Isolation.POD is now.isolation is known.isolation
-        return is_owner(known, intruder.cpu) and (shared or _is_over(now, at_ns, evidence))
-    return known.pod_uid == owner.pod_uid and (known.pod_uid == now.pod_uid or _is_over(now, at_ns, evidence))
+        return is_owner(known, intruder.cpu) and Isolation.POD is now.isolation is known.isolation
+    return known.pod_uid == owner.pod_uid == now.pod_uid
 
 
 def doubt(intruder: Intruder, owner: Claim | None, evidence: Evidence) -> str:

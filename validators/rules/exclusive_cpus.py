@@ -137,7 +137,8 @@ RULE = Rule(
             only this reading shows began in the window.
 
             If the owner restarts on the same CPUs, its new container is the owner from its first moment on, whether a
-            reading of this window shows it or the reading after the window. A container of the owner's pod that no
+            reading of this window shows it or the reading after the window; so is any container to which these give the
+            CPU, if the owner's cgroup was gone before its first moment. A container of the owner's pod that no
             reading can show yet (the latest reading began no more than 12 s after the container appeared) is undecided
             if the owner's cgroup is gone: it may be the restarted owner.
         """),

@@ -37,6 +37,16 @@ POD = "/kubepods/poda"
 OWNER = claim_db(pod_uid="u", container="db")
 NEXT = replace(OWNER, cgroup=f"{POD}/db2")
 SIDE = Claim(name="side", pod="a", pod_uid="u", container="side", cgroup=NEXT.cgroup, cpus=cpus("0-1"))
+AGAIN = replace(NEXT, pod_uid="again")
+OTHER = Claim(
+    name="new",
+    pod="b",
+    pod_uid="v",
+    container="new",
+    cgroup="/kubepods/podb/new",
+    cpus=OWNER.cpus,
+    isolation=OWNER.isolation,
+)
 WINDOW_S = 20.0
 
 
@@ -84,10 +94,11 @@ def test_a_life_that_a_reading_of_the_window_shows_late_is_the_owner() -> None:
         SIDE,
         replace(SIDE, kind=SubjectKind.EPHEMERAL, name="debug"),
         replace(SIDE, cpus=cpus("0-2")),
-        replace(NEXT, pod_uid="again"),
+        AGAIN,
+        OTHER,
         replace(NEXT, name="db#2"),
     ],
-    ids=["another container", "an ephemeral one", "a pool with the CPU", "a pod made again", "beside the owner"],
+    ids=["another", "an ephemeral one", "a pool with the CPU", "a pod made again", "another pod's", "beside the owner"],
 )
 def test_whoever_else_a_reading_shows_there_is_foreign(other: Claim) -> None:
     """It is known whose container that is, and the owner ran until the end."""
@@ -95,7 +106,18 @@ def test_whoever_else_a_reading_shows_there_is_foreign(other: Claim) -> None:
     added = event("claim-added", 17.6, change.claim.name, other.cpus)
     assert judged(row(0.09, 6_400), changes=(change,), transitions=(added,)).outcome is FAILED
     assert judged(row(0.09, 6_400), later=(other,)).outcome is FAILED
-    assert judged(row(), later=(other,), transitions=(GONE,) if other.name != "db#2" else ()).outcome is FAILED
+    gone = (GONE,) if other not in (AGAIN, OTHER) and other.name != "db#2" else ()
+    assert judged(row(), later=(other,), transitions=gone).outcome is FAILED
+
+
+@pytest.mark.parametrize("other", [AGAIN, OTHER], ids=["a pod made again", "another pod's"])
+def test_who_got_the_cpus_of_an_owner_that_had_ended_has_them_by_right(other: Claim) -> None:
+    """A reading shows it late: pinned and at work for seconds by then, after the owner's cgroup was gone."""
+    change = ClaimChange(at_ns=ns(17.6), claim=replace(other, name=f"{other.name}#2"))
+    events = (GONE, event("claim-removed", 17.5), event("claim-added", 17.6, change.claim.name, other.cpus))
+    assert judged(row(cgroup=other.cgroup), changes=(change,), transitions=events).outcome is PASSED
+    assert judged(row(cgroup=other.cgroup), later=(other,), transitions=(GONE,)).outcome is PASSED
+    assert judged(row(5, cgroup=other.cgroup), later=(other,), transitions=(GONE,)).outcome is FAILED
 
 
 def test_a_next_life_on_other_cpus_is_not_at_home_there() -> None:
