@@ -122,9 +122,18 @@ def _runtime_is_away(kubelet: RealKubelet, watch: Watch) -> None:
     kubelet.node.restart()
 
 
+def _configuration_is_edited(kubelet: RealKubelet, watch: Watch) -> None:
+    """As before a restart that is to come; then it is put back."""
+    right = kubelet.config.read_text()
+    kubelet.configure(cpuManagerPolicy="none", reservedSystemCPUs="0-1", systemReserved=None)
+    watch.pass_windows(LEAK_WINDOWS)
+    kubelet.config.write_text(right)
+
+
 EVENTS: dict[str, Callable[[RealKubelet, Watch], None]] = {
     "the kubelet is away": _kubelet_is_away,
     "the runtime is away": _runtime_is_away,
+    "its configuration is edited": _configuration_is_edited,
     "the state file is deleted": lambda kubelet, _: _state_is_deleted(kubelet),
     "all containers end at once": lambda kubelet, _: _node_restarts(kubelet),
 }

@@ -252,7 +252,11 @@ class LiveNode:
             except InputError as error:
                 del self.files[name]
                 self._miss("config", str(error))
-        texts = [(name, self.files[name].decode("utf-8", "replace")) for name in found if name in self.files]
+        now = {name: self.files.pop(name) for name in found if name in self.files}
+        if self.memory is not None:
+            now = self.memory.kubelet.configured(self.proc, now)
+        self.files |= now
+        texts = [(name, data.decode("utf-8", "replace")) for name, data in now.items()]
         base = texts.pop(0) if texts and texts[0][0] == MAIN_CONFIG else None
         with contextlib.suppress(InputError):  # The same reader says it of the capture.
             self.configuration = configuration_of(base, tuple(texts), self._understood)

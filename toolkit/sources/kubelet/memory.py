@@ -28,6 +28,9 @@ class KubeletProcess:
         self._pid: int | None = None
         self._searched_s = 0.0
         self._said: tuple[str, ...] | None = None
+        self._started: tuple[int, int] | None = None
+        self._config: dict[str, bytes] = {}
+        """What the kubelet of this number and start was configured with when it was first seen."""
 
     def pid(self, proc: Path) -> int | None:
         """Return the process; ``None``: none runs."""
@@ -43,6 +46,20 @@ class KubeletProcess:
         """
         self._said = arguments or self._said
         return self._said
+
+    def configured(self, proc: Path, files: dict[str, bytes]) -> dict[str, bytes]:
+        """Return the files of the configuration with which the kubelet runs: it reads them when it starts, then never.
+
+        What is edited later is in force from its next start on; while none runs what was in force before holds.
+
+        :param files: as they are now: those of a kubelet that is seen for the first time, or whose start nobody says.
+        """
+        if self._pid is not None:
+            ticks = ticks_of((small_file(f"{proc}/{self._pid}/stat") or b"").decode("utf-8", "replace"))
+            started = None if ticks is None else (self._pid, ticks)
+            if started is None or started != self._started or not self._config:
+                self._started, self._config = started, {} if started is None else files
+        return self._config or files
 
 
 def may_have_begun(proc: Path, since_ns: int) -> bool:
