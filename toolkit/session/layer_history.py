@@ -59,6 +59,8 @@ class LayerHistory:
         self._began_ns = 0
         self._runtime: Runtime | None = None
         self._slack_ns = 0
+        self._silent_ns: int | None = None
+        """Since when the state file says nothing of any claim; ``None``: it does, or is none of this source."""
         self._bound_ns = 0
         """So long after it was read last what a state file says stands, although the node was asked since then."""
 
@@ -77,7 +79,11 @@ class LayerHistory:
             self._slack_ns = max(0, int((reading.give_back_s - period_s) * 1e9))
             self._bound_ns = int(reading.give_back_s * 1e9)
             for view in reading.layers:
+                if view.layer is Layer.CHECKPOINT and self._silent_ns is not None:
+                    self._note_silence(view, self._silent_ns)
                 self._note(view)
+            says = any(view.layer is Layer.CHECKPOINT for view in reading.layers)
+            self._silent_ns = None if says else at_ns if self._silent_ns is None else self._silent_ns
             for state in reading.state_files:
                 self._note_state(state, at_ns)
             if reading.gauges is not None:
@@ -188,6 +194,11 @@ class LayerHistory:
             stretches[-1].last_ns = view.at_ns
         else:
             stretches.append(Stretch(view, view.at_ns, view.at_ns))
+
+    def _note_silence(self, view: LayerView, at_ns: int) -> None:
+        """Note that a state file said nothing before this: it is said anew, also if it is what it said before."""
+        if (view.claim, view.layer) in self._views:
+            self._note(replace(view, at_ns=at_ns, cpus=None, mems=None))
 
     def _note_state(self, state: StateReading, at_ns: int) -> None:
         if self._states and self._states[-1].value == state:

@@ -78,10 +78,13 @@ def claim_layers(claim: Claim, evidence: Evidence, rows: list[LayerView], masks:
 
 def _stretches(rows: list[LayerView], layer: Layer) -> list[Stretch]:
     found: list[Stretch] = []
+    silent = False  # whether it said nothing in between: what it says then it says anew
     for row in sorted((row for row in rows if row.layer is layer), key=lambda row: row.at_ns):
         if row.cpus is None:
+            silent = True
             continue
-        if found and found[-1].cpus == row.cpus:
+        silent, anew = False, silent
+        if found and found[-1].cpus == row.cpus and not anew:
             found[-1] = replace(found[-1], last_ns=row.at_ns, sure_ns=row.at_ns)
         else:
             found.append(Stretch(cpus=row.cpus, first_ns=row.at_ns, last_ns=row.at_ns, sure_ns=row.at_ns))

@@ -131,7 +131,8 @@ class KubeletSource:
         within_ns = _wait_ns(found.settings)
         pool = found.cpu.default if found.cpu is not None and self._held.speaks else None
         lost_ns = self._pool.at(pool, node.written_ago_s(), now_ns)
-        holding = self._in_force.of(now, freed, taken, within_ns, now_ns, lost_ns)
+        silent = self._held.silent
+        holding = self._in_force.of(now, freed, taken, within_ns, now_ns, lost_ns, silent=silent)
         limited, unlimited = huge_pages.enforced((*holding.claims, *now.beside), words.limits_huge_pages)
         self._remember(now)
         read = due and self._places.metrics is not None

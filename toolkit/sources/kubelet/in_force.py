@@ -38,16 +38,19 @@ class InForce:
         within_ns: int,
         now_ns: int,
         lost_ns: int | None,
+        *,
+        silent: bool = False,
     ) -> Holding:
         """Return it.
 
-        :param freed, within_ns, lost_ns: see :meth:`Reconciles.in_force`. :param taken: see :meth:`Owned.taken`.
+        :param freed, within_ns, lost_ns, silent: see :meth:`Reconciles.in_force`.
+        :param taken: see :meth:`Owned.taken`.
         """
         if self._settled is not None and self._settled[0] is now and self._settled[1] == freed and not taken:
             return self._settled[2]
         claims, giving_back = [], {}
         for held in now.held:
-            claim, back = self._reconciles.in_force(held, freed, within_ns, now_ns, lost_ns)
+            claim, back = self._reconciles.in_force(held, freed, within_ns, now_ns, lost_ns, silent=silent)
             if mine := taken.get(claim.name):
                 # Of an empty pool it has nothing else.
                 claim, back = (claim, back & mine) if claim.cpus else (replace(claim, cpus=mine), mine)
@@ -58,5 +61,5 @@ class InForce:
         since = ((name, self._reconciles.since_ns(name)) for name in giving_back)
         owed_since_ns = {name: since_ns for name, since_ns in since if since_ns is not None}
         found = Holding(claims=tuple(claims), giving_back=giving_back, owed_since_ns=owed_since_ns)
-        self._settled = None if taken or self._reconciles.late else (now, freed, found)
+        self._settled = None if taken or silent or self._reconciles.late else (now, freed, found)
         return found

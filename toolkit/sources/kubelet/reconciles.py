@@ -60,12 +60,21 @@ class Reconciles:
         """What each claim's container was asked to have, as far as anybody knows."""
 
     def in_force(
-        self, held: Held, freed: CpuSet, within_ns: float, now_ns: int, lost_ns: int | None = None
+        self,
+        held: Held,
+        freed: CpuSet,
+        within_ns: float,
+        now_ns: int,
+        lost_ns: int | None = None,
+        *,
+        silent: bool = False,
     ) -> tuple[Claim, CpuSet]:
         """Return what holds now, and what of it must be given back.
 
         :param freed: CPUs that the pool may have at any moment. :param within_ns: how long a reconcile may take.
         :param lost_ns: when a pool that is another one than at the last reading had become so; ``None``: now.
+        :param silent: the state is the file's last word, and it says nothing now: what a container is asked to have
+            since then is a newer one, and nobody has promised it away.
         """
         claim, state = held.claim, held.state
         if state is None:
@@ -77,6 +86,8 @@ class Reconciles:
             return replace(claim, cpus=state | freed) if freed else claim, CpuSet()
         late = self.late.get(claim.name)
         new = late is None
+        if new and silent:
+            return replace(claim, cpus=state | asked | freed), CpuSet()
         if late is None or (late.state, late.asked) != (state, asked):
             since_ns = late.since_ns if late is not None else now_ns if lost_ns is None else lost_ns
             late = self.late[claim.name] = Late(state=state, asked=asked, since_ns=since_ns)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from toolkit.model.claims import ClaimSet
+from tests.unit.validators.evidence_builder import evidence
+from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Following, Forgotten, Gauges
 from toolkit.model.layers import Layer, LayerView
@@ -12,6 +13,7 @@ from toolkit.model.node_reading import MissingPart
 from toolkit.model.state_files import StateReading
 from toolkit.session.layer_history import LayerHistory
 from toolkit.sources.live_source import SourceReading
+from validators.layers.claim_layers import claim_layers
 
 SECOND = 1_000_000_000
 
@@ -40,6 +42,20 @@ def test_a_window_has_what_was_said_in_it_and_last_before() -> None:
         2 * SECOND,
         5 * SECOND,
     )
+
+
+def test_a_state_file_that_was_silent_says_the_same_anew() -> None:
+    """It said 0 until 4 s and from 12 s on; what the pool was in between nobody says."""
+    history = LayerHistory("kubelet")
+    for at_s in range(2, 15, 2):
+        said = LayerView(claim="be/main", layer=Layer.CHECKPOINT, at_ns=at_s * SECOND, cpus=CpuSet.parse("0"))
+        silent = 4 < at_s < 12
+        one = reading(at_s, "0-1" if silent else "0")
+        history.read(one if silent else replace(one, layers=(*one.layers, said)), at_s * SECOND)
+
+    rows = [view for view in history.node_evidence(0, 20 * SECOND).layers if view.layer is Layer.CHECKPOINT]
+    layers = claim_layers(Claim(name="be/main", cgroup="/c"), evidence(), rows, [])
+    assert [(one.first_ns // SECOND, one.last_ns // SECOND) for one in layers.state] == [(2, 4), (12, 14)]
 
 
 def test_a_set_is_given_back_once_from_its_first_sight_on() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.toolkit.sources.kubelet.followed_node import DB, Node, back, cpus
+from tests.unit.toolkit.sources.kubelet.followed_node import DB, WEB, Node, back, cpus
 from tests.unit.toolkit.sources.made_node import write
 from tests.unit.validators.evidence_builder import evidence
 from toolkit.model.evidence.following import Following
@@ -69,6 +69,20 @@ def test_an_absent_file_passes_no_longer_than_a_reconcile(node: Node, clock: lis
     node.state("0-1", db="2-3")
     reading = node.read()
     assert (outcomes(reading), why(reading)) == ({"cpu_manager_state": Outcome.PASSED}, [])
+
+
+def test_what_the_runtime_is_asked_for_while_the_file_is_silent_is_owed_by_nobody(node: Node) -> None:
+    """The last owner has ended, and a kubelet of which nobody knows whether it restarts has let the pool grow."""
+    node.read()
+    node.ends(DB)
+    node.state("0-3")
+    node.runs(WEB, "web", "app", "0-3")
+    grown = node.read()
+    node.state("0-1", new="2-3")
+    taken = node.read()
+
+    assert (back(grown), cpus(grown)["web/app"]) == ({}, "0-3")
+    assert back(taken) == {"web/app": "2-3"}
 
 
 def test_an_empty_file_fails_after_a_reconcile(node: Node, clock: list[float]) -> None:

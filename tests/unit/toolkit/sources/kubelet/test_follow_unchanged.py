@@ -163,9 +163,9 @@ def test_what_is_held_is_worked_out_while_somebody_owes(node: Node, monkeypatch:
     held = list[str]()
     in_force = Reconciles.in_force
 
-    def counted(known: Reconciles, one: Any, *others: Any) -> Any:
+    def counted(known: Reconciles, one: Any, *others: Any, **more: Any) -> Any:
         held.append(one.claim.name)
-        return in_force(known, one, *others)
+        return in_force(known, one, *others, **more)
 
     monkeypatch.setattr(Reconciles, "in_force", counted)
     first = node.read()
