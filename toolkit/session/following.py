@@ -152,9 +152,12 @@ class Follower:
         lives = {name: claim for name, claim in self._present.items() if name in watched}
         for name, claim in lives.items():
             again = wanted.get(name)
-            # The kernel's word of its end may not be heard yet: whether the cgroup exists is what counts.
-            ended = reading.complete or watched[name].gone or not is_there(opened.observer.hierarchy, claim)
-            if ended if again is None else again.cgroup != claim.cgroup:
+            if again is not None:
+                ended = again.cgroup != claim.cgroup
+            else:
+                # The kernel's word of its end may not be heard yet: whether the cgroup exists is what counts.
+                ended = reading.complete or watched[name].gone or not is_there(opened.observer.hierarchy, claim)
+            if ended:
                 self._end(opened, name, restarts=again is not None)
         for name in [name for name in self._present if name not in watched]:
             del self._present[name]  # its cgroup was gone before it could be watched

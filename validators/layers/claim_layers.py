@@ -78,16 +78,13 @@ def claim_layers(claim: Claim, evidence: Evidence, rows: list[LayerView], masks:
 
 def _stretches(rows: list[LayerView], layer: Layer) -> list[Stretch]:
     found: list[Stretch] = []
-    silent = False  # whether it said nothing in between: what it says then it says anew
+    before: CpuSet | None = None
     for row in sorted((row for row in rows if row.layer is layer), key=lambda row: row.at_ns):
-        if row.cpus is None:
-            silent = True
-            continue
-        silent, anew = False, silent
-        if found and found[-1].cpus == row.cpus and not anew:
+        if row.cpus is not None and row.cpus == before:
             found[-1] = replace(found[-1], last_ns=row.at_ns, sure_ns=row.at_ns)
-        else:
+        elif row.cpus is not None:
             found.append(Stretch(cpus=row.cpus, first_ns=row.at_ns, last_ns=row.at_ns, sure_ns=row.at_ns))
+        before = row.cpus  # where it said nothing in between, the same is said anew
     return found
 
 

@@ -240,9 +240,14 @@ def process_arguments(proc: Path, pid: int) -> tuple[str, ...]:
     return arguments_of((small_file(f"{proc}/{pid}/cmdline") or b"").decode("utf-8", "replace"))
 
 
+def start_ticks(proc: Path, pid: int) -> int | None:
+    """Return when a process started, in clock ticks since the machine did; ``None``: nobody says it."""
+    return ticks_of((small_file(f"{proc}/{pid}/stat") or b"").decode("utf-8", "replace"))
+
+
 def started_s(proc: Path, pid: int) -> float | None:
     """Return when a process of this machine started, by the clock that dates files; ``None``: it is gone."""
-    ticks = ticks_of((small_file(f"{proc}/{pid}/stat") or b"").decode("utf-8", "replace"))
+    ticks = start_ticks(proc, pid)
     if ticks is None:
         return None
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + (ticks + 1) / os.sysconf("SC_CLK_TCK")

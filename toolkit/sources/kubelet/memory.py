@@ -9,10 +9,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from toolkit.host.kept_files import NONE_KEPT, KeptFiles
-from toolkit.host.procfs import ticks_of
 from toolkit.model.runtimes import whole_of
 from toolkit.sources.kubelet.answers import Answers
-from toolkit.sources.kubelet.live_files import is_kubelet, kubelet_pid, numbers, small_file
+from toolkit.sources.kubelet.live_files import is_kubelet, kubelet_pid, numbers, start_ticks
 from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.pod_tree import PodTree
 
@@ -55,7 +54,7 @@ class KubeletProcess:
         :param files: as they are now: those of a kubelet that is seen for the first time, or whose start nobody says.
         """
         if self._pid is not None:
-            ticks = ticks_of((small_file(f"{proc}/{self._pid}/stat") or b"").decode("utf-8", "replace"))
+            ticks = start_ticks(proc, self._pid)
             started = None if ticks is None else (self._pid, ticks)
             if started is None or started != self._started or not self._config:
                 self._started, self._config = started, {} if started is None else files
@@ -74,7 +73,7 @@ def may_have_begun(proc: Path, since_ns: int) -> bool:
         return True
     boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
     for pid in found:
-        ticks = ticks_of((small_file(f"{proc}/{pid}/stat") or b"").decode("utf-8", "replace"))
+        ticks = start_ticks(proc, pid)
         if ticks is None or (ticks + 1) * (1_000_000_000 // os.sysconf("SC_CLK_TCK")) - boot_ns >= since_ns:
             return True
     return not found
