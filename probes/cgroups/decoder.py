@@ -123,16 +123,18 @@ class BandwidthReading(Reading):
         return Part(
             evidence=BandwidthEvidence(bandwidth=tuple(rows)),
             coverage=BandwidthCoverage(witness_skew_ns=skew_ns),
-            spots=tuple(self._spots(frame)),
+            spots=tuple(self._spots(frame, used)),
         )
 
-    def _spots(self, frame: Frame) -> Iterator[BlindSpot]:
+    def _spots(self, frame: Frame, used: Mapping[int, int]) -> Iterator[BlindSpot]:
         """Yield lives that are not judged, unless nothing held them: what nobody throttled broke no promise here."""
         for life in frame.earlier:
             account = self.accounts.get(life.claim.cgroup)
             pair = None if account is None else account.pair()
             if pair is not None and pair[0].nr_throttled == pair[1].nr_throttled:
                 continue
+            if account is not None and account.base is None and not used[life.ident]:
+                continue  # it was gone before the window opened, and whoever follows the node has learnt it since
             text = f"{life.name} began anew; how its life before, in {life.claim.cgroup}, was throttled is not judged"
             yield BlindSpot(text=text, witnesses=(Witness.BANDWIDTH, Witness.SLOTS), claim=life.name)
 

@@ -37,7 +37,7 @@ SHARE, LONGEST_S = 0.0015, 10.0
 COUNTERS_A_ROUND = 100
 """Claims whose counters are read in one round, with all levels above: dearer than control files, and less urgent. So
 is the comparison of a cgroup's id where the kernel side follows the name."""
-COUNTERS_SHARE, COUNTERS_LONGEST_S = 0.005, 5.0
+COUNTERS_SHARE, COUNTERS_LONGEST_S = 0.0025, 5.0
 FRESH_S = 8.0
 """So long a cgroup is new: ``SETUP_NS`` of :mod:`probes.writes.directories`, a look after that, and a reading after it.
 """

@@ -17,9 +17,9 @@ from validators.rules import exclusive_cpus
 
 EVERY_S = 10.0
 """Unless somebody says otherwise."""
-LOOKS = 300
-"""So many times as long as a look at the open window has kept a CPU busy there is none: a third of a percent of it. On
-a node of hundreds of containers windows end before that, and say more."""
+LOOKS = 1000
+"""So many times as long as a look at the open window has kept a CPU busy there is none: a thousandth of it. On a node
+of hundreds of containers windows end before that, and say more."""
 HELD_NS = 10_000_000_000
 """How long the node's next reading is awaited: longer than the longest pause between two readings."""
 

@@ -291,3 +291,19 @@ def test_the_life_before_is_not_judged_where_something_happened_in_it() -> None:
     assert anew(0, during=(replace(WRITTEN, at_ns=5),)) == (Witness.FILES,)
     assert anew(0, before={**FILES.before, "/pods/old": replace(OLD, at_ns=START + 1)}) == ()
     assert anew(0, before=FILES.before) == ()
+
+
+def test_a_life_that_was_over_before_the_window_leaves_no_doubt() -> None:
+    """Its cgroup is gone when the window opens, and it has run nothing since: who follows the node learns it later.
+
+    One that ran, and whose counters nobody read, may have been throttled.
+    """
+    first = Watched(claim=replace(CLAIM, cgroup="/pods/old"), ident=LOST, cpus=ONLINE, present=False)
+    frame = replace(FRAME, subjects=(first, *FRAME.subjects))
+    gone = Account(base=None, last=None, ledger_ns=0)
+    over = replace(BANDWIDTH, accounts={**BANDWIDTH.accounts, "/pods/old": gone})
+    ran = replace(SWITCHES, rows={**SWITCHES.rows, LOST: [SWITCHES.rows[DB][1]]})
+
+    assert built(frame, but(over)).coverage.blindness == ()
+    assert [spot.claim for spot in built(frame, but(over, ran)).coverage.blindness] == ["db"]
+    assert [spot.claim for spot in built(frame, QUIET).coverage.blindness] == ["db"]
