@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields, replace
 
 from probes.actions.decoder import ActionReading, Dropped
 from probes.actions.records import Move
+from probes.build import build
 from probes.cgroups.decoder import BandwidthReading, FileReading
 from probes.cgroups.lives import Account
 from probes.cgroups.lives import Reading as CounterReading
@@ -24,7 +26,7 @@ from probes.node.decoder import (
 from probes.node.system import SystemCounters
 from probes.node.untraced import Untraced
 from probes.options import ObserveOptions
-from probes.readings import Frame, Moment, Reading, Watched
+from probes.readings import Frame, Moment, Reading, Readings, Watched
 from probes.switches import tally
 from probes.switches.decoder import SwitchEdge, SwitchReading
 from probes.switches.records import CpuState, IntruderKey, IntruderSums, Offence, OffenceKey
@@ -33,7 +35,7 @@ from toolkit.host.cgroupfs import CpuStat
 from toolkit.model.blind_spots import ScanGap
 from toolkit.model.claims import Claim, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import CgroupFiles, Environment, HotplugEvent, ThreadMask, UsageBin
+from toolkit.model.evidence import CgroupFiles, Environment, Evidence, HotplugEvent, ThreadMask, UsageBin
 
 ONLINE, SECOND = CpuSet.parse("0-1"), 1_000_000_000
 START, END = 5 * SECOND, 6 * SECOND
@@ -153,3 +155,8 @@ def but(*changed: Reading) -> tuple[Reading, ...]:
     """Return the quiet window with these readings in the place of those of their kind."""
     kinds = {type(reading): reading for reading in changed}
     return tuple(kinds.get(type(reading), reading) for reading in QUIET)
+
+
+def built(frame: Frame, readings: Iterable[Reading]) -> Evidence:
+    """Return the evidence of these readings."""
+    return build(Readings(frame, tuple(readings)))

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import fields, replace
 
 import pytest
 
-from probes.build import build
-from probes.cgroups.lives import Account
 from probes.node.decoder import CpuReading, OwnEdge, OwnReading
 from probes.node.untraced import Hidden, Untraced
-from probes.readings import Frame, Reading, Readings, Watched
+from probes.readings import Reading, Readings, Watched
 from probes.switches.decoder import SwitchEdge
 from tests.unit.probes.readings import (
     ACTIONS,
     BANDWIDTH,
-    BEFORE,
     CLAIM,
     DB,
-    END,
     FILES,
     FRAME,
     INTERRUPTS,
@@ -32,8 +27,8 @@ from tests.unit.probes.readings import (
     START,
     SWITCHES,
     THREADS,
+    built,
     but,
-    counters,
     state,
 )
 from toolkit.model import serde
@@ -46,11 +41,6 @@ from toolkit.model.node_evidence import NodeEvidence
 
 OF_THE_SESSION = {field.name for part in (NodeEvidence, ControlEvidence, ClaimChangeEvidence) for field in fields(part)}
 """What the session's own readings give (``tests/unit/toolkit/session/test_composing.py``), and no witness."""
-
-
-def built(frame: Frame, readings: Iterable[Reading]) -> Evidence:
-    """Return the evidence of these readings."""
-    return build(Readings(frame, tuple(readings)))
 
 
 def doubts(*changed: Reading) -> dict[str, set[Witness]]:
@@ -253,57 +243,3 @@ def test_transitions_are_the_windows_own() -> None:
     change = Transition(claim="db", what="restart", start_at_ns=1, end_at_ns=2)
 
     assert built(replace(FRAME, transitions=(change,)), QUIET).transitions == (change,)
-
-
-OLD = replace(BEFORE, cgroup="/pods/old")
-WRITTEN = replace(OLD, quota_us=90_000, at_ns=END)
-
-
-def anew(throttled: int | None, **files: object) -> tuple[Witness, ...]:
-    """Let ``db`` begin anew in another cgroup; return what is doubtful about it."""
-    first = Watched(claim=replace(CLAIM, cgroup="/pods/old"), ident=LOST, cpus=ONLINE, present=False)
-    stat = counters(END, 900)
-    account = Account(
-        base=counters(START, 500), last=replace(stat, stat=replace(stat.stat, nr_throttled=throttled)), ledger_ns=900
-    )
-    usual = {"before": {**FILES.before, "/pods/old": OLD}, "after": (*FILES.after, replace(OLD, at_ns=END))}
-    found = built(
-        replace(FRAME, subjects=(first, *FRAME.subjects)),
-        but(
-            replace(FILES, **{**usual, **files}),  # type: ignore[arg-type]
-            replace(BANDWIDTH, accounts={**BANDWIDTH.accounts, "/pods/old": account}),
-        ),
-    )
-    assert all(spot.claim == "db" for spot in found.coverage.blindness)
-    return tuple(witness for spot in found.coverage.blindness for witness in spot.witnesses)
-
-
-def test_the_life_before_is_not_judged_where_something_happened_in_it() -> None:
-    """A container that restarts has its claim's name in another cgroup: what is judged by that name is the last one.
-
-    A quiet life leaves no doubt: its files were judged in the window before and stood still, and nobody held it. Nor do
-    the files of one that came and went in this window.
-    """
-    assert anew(0) == ()
-    assert anew(3) == (Witness.BANDWIDTH, Witness.SLOTS)
-    assert anew(None) == (Witness.BANDWIDTH, Witness.SLOTS)
-    assert anew(0, after=(*FILES.after, WRITTEN)) == (Witness.FILES,)
-    assert anew(0, during=(replace(WRITTEN, at_ns=5),)) == (Witness.FILES,)
-    assert anew(0, before={**FILES.before, "/pods/old": replace(OLD, at_ns=START + 1)}) == ()
-    assert anew(0, before=FILES.before) == ()
-
-
-def test_a_life_that_was_over_before_the_window_leaves_no_doubt() -> None:
-    """Its cgroup is gone when the window opens, and it has run nothing since: who follows the node learns it later.
-
-    One that ran, and whose counters nobody read, may have been throttled.
-    """
-    first = Watched(claim=replace(CLAIM, cgroup="/pods/old"), ident=LOST, cpus=ONLINE, present=False)
-    frame = replace(FRAME, subjects=(first, *FRAME.subjects))
-    gone = Account(base=None, last=None, ledger_ns=0)
-    over = replace(BANDWIDTH, accounts={**BANDWIDTH.accounts, "/pods/old": gone})
-    ran = replace(SWITCHES, rows={**SWITCHES.rows, LOST: [SWITCHES.rows[DB][1]]})
-
-    assert built(frame, but(over)).coverage.blindness == ()
-    assert [spot.claim for spot in built(frame, but(over, ran)).coverage.blindness] == ["db"]
-    assert [spot.claim for spot in built(frame, QUIET).coverage.blindness] == ["db"]
