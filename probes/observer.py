@@ -155,6 +155,7 @@ class Observer(Windows):
         with self.lock:
             readings = gather.readings(self, window)
             self.forget_old(window)
+            window.release()
             self.closing = None
             if self.window is window:
                 self.window = None

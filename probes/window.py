@@ -88,6 +88,14 @@ class Window:
         for witness, watch in reversed(self.watches.items()):
             watch.close(self.last.found[witness], self.last.moment)
 
+    def release(self) -> None:
+        """Let go of what was watched: nobody asks for it any more.
+
+        A watch knows its window, so the two would wait for a collection of all objects: with hundreds of claims that is
+        ten windows of megabytes each.
+        """
+        self.watches = {}
+
     def end(self) -> Edge:
         """Return the closing edge, or one read now where the window is still open."""
         return self.last or read_edge(self.state, tuple(self.watches), turn=False)

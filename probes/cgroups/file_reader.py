@@ -101,17 +101,20 @@ class FileReader:
         until_ns, before = self._heard
         self._heard = (0, frozenset()) if written is None else (heard_ns, written)
         self._owed |= before
-        now_s, window = time.monotonic(), windows.window
-        if window is None or window.closed:
-            return LOOK_S
+        now_s = time.monotonic()
+        with windows.lock:
+            window = windows.window
+            if window is None or window.closed:
+                return LOOK_S
+            files = self._files_of(window)
         self._know(subjects, now_s)
-        self._begun(window, now_s)
+        self._begun(window, files, now_s)
         if self._sweep.due(now_s, at_once=written is None):
-            self._read_all(self._files_of(window), now_s)
+            self._read_all(files, now_s)
         elif written is not None and self._sweep.slow:
-            self._read_some(self._files_of(window), subjects, now_s)
+            self._read_some(files, subjects, now_s)
             if not window.closed:  # what was read is the next one's, which has not got it yet
-                self._files_of(window).looked(until_ns if written else heard_ns)
+                files.looked(until_ns if written else heard_ns)
         if self._claims.due(now_s):
             self._verify(window, subjects, now_s)
         if written or self._owed:
@@ -139,7 +142,7 @@ class FileReader:
             ids = self._ids
             self._fresh = {ident: until for ident, until in self._fresh.items() if until > now_s and ident in ids}
 
-    def _begun(self, window: Window, now_s: float) -> None:
+    def _begun(self, window: Window, files: ControlFiles, now_s: float) -> None:
         """Owe a window that has just begun what was read for the one before after the edge between them had been read.
 
         A window turns over while others go on reading: the files at its edge are read early, the moment comes later.
@@ -150,7 +153,6 @@ class FileReader:
         if self._sweep.slow:
             self._sweep.last_s = now_s
         if self._read_ns:
-            files = self._files_of(window)
             at_edge = {cgroup: files.last(cgroup) for cgroup in self._read_ns}
             self._owed |= {
                 cgroup for cgroup, edge in at_edge.items() if edge is None or edge.at_ns <= self._read_ns[cgroup]

@@ -33,12 +33,12 @@ class MaskWatch(Watch[None]):
         patience_ns = windows.options.pending_ms * 1_000_000
         moving = windows.ledger.moving.begun_ns
         self.masks = ThreadMasks(windows.hierarchy, windows.root, window.start_ns, pause_ns, patience_ns, moving, ways)
-        self._window, self._threads = window, windows.options.threads
+        self.window, self._threads = window, windows.options.threads
 
     def ending(self, subject: Subject) -> None:
         """Scan the claim's threads once more."""
         if self._threads:
-            self.masks.scan(subject, lambda: self._window.closed)
+            self.masks.scan(subject, lambda: self.window.closed)
 
     def before_end(self) -> None:
         """Scan once at least, for a window may be shorter than the pause between two scans of a large node; and once
@@ -50,7 +50,7 @@ class MaskWatch(Watch[None]):
             # The lock is held: a last scan that is not the only one waits for nobody, whoever takes our CPU meanwhile.
             until_ns = now_ns + 2 * LAST_CPU_NS
             with suppress(OSError, UnreadableError):  # what is not read is a gap
-                masks.scan_all(self._window.present(), lambda: masks.scans > 0 and time.monotonic_ns() > until_ns)
+                masks.scan_all(self.window.present(), lambda: masks.scans > 0 and time.monotonic_ns() > until_ns)
 
     def claim_removed(self, subject: Subject, at_ns: int) -> None:
         """Follow a claim no longer."""
@@ -63,7 +63,7 @@ class MaskWatch(Watch[None]):
         return MaskReading(
             masks=masks.values(),
             scans=masks.scans,
-            gaps=masks.gaps(self._window.all_subjects(), moment.at_ns) if self._threads else (),
+            gaps=masks.gaps(self.window.all_subjects(), moment.at_ns) if self._threads else (),
             dropped=dict(masks.rows.dropped),
             doubts={name: tuple(texts.values()) for name, texts in tuple(masks.doubts.items())},
             strays={name: tuple(rows.values()) for name, rows in tuple(masks.strays.items())},
@@ -78,6 +78,8 @@ class Masks(Witness[None]):
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
         self._pause_ns = windows.options.scan_ms * 1_000_000
+        self._watch: MaskWatch | None = None
+        """Of the latest window."""
         hierarchy, root = windows.hierarchy, windows.root
         self._ways = Ways(
             Strays(hierarchy, root), Sample(hierarchy, root), windows.ledger.side(TaskIterator), self._pause_ns
@@ -93,14 +95,15 @@ class Masks(Witness[None]):
         """Begin with a window."""
         del first
         self._ways.begin()
-        return MaskWatch(self._windows, window, self._pause_ns, self._ways)
+        self._watch = MaskWatch(self._windows, window, self._pause_ns, self._ways)
+        return self._watch
 
     def _scan(self, stopped: Callable[[], bool]) -> float:
-        windows, window = self._windows, self._windows.window
-        if window is not None and not window.closed:
+        windows, watch = self._windows, self._watch
+        if watch is not None and not (window := watch.window).closed:
             # Not under the lock: whoever holds it while a window closes must not make a gap.
             subjects = tuple(windows.subjects.values())
-            masks = window.watch(MaskWatch).masks
+            masks = watch.masks
             took_ns = masks.scan_all(subjects, lambda: stopped() or window.closed)
             self._pause_ns = max(windows.options.scan_ms * 1_000_000, self._ways.pauses * took_ns)
             masks.pause_ns = max(masks.pause_ns, self._pause_ns)

@@ -1,12 +1,15 @@
-"""The end of a window while the node is asked once more."""
+"""The end of a window: while the node is asked once more, and what is left of it."""
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 
 import pytest
 
+from tests.integration.probe_lab import wait_for
 from toolkit.model.claims import ClaimSet
 from toolkit.session import observe
 from toolkit.session.prepared import Prepared
@@ -41,3 +44,18 @@ def test_the_new_window_is_seen_while_the_node_is_asked(kept: Prepared) -> None:
         looker.join()
 
     assert answers[-1]
+
+
+def test_nothing_is_left_of_a_window_that_has_ended(kept: Prepared) -> None:
+    """With hundreds of containers it is megabytes, and all objects are seldom looked through for circles: no circle."""
+    window = observe.Window(run_id="turned", duration_s=None, prepared=kept)
+    with observe.observation(ClaimSet(claims=()), window) as opened:
+        watched = [weakref.ref(watch) for watch in opened.observer._window().watches.values()]
+        gc.disable()
+        try:
+            opened.turn()
+            # Whoever reads files or masks has the window of its last round until the next.
+            wait_for(lambda: not any(watch() for watch in watched), "what was watched to be gone")
+        finally:
+            gc.enable()
+    assert watched
