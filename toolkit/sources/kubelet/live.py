@@ -16,10 +16,10 @@ from toolkit.errors import InputError
 from toolkit.model.names import printable, shown
 from toolkit.model.node_reading import KUBELET_STARTED, STATE_REWRITTEN, STATE_WRITTEN, NodeReading
 from toolkit.sources.grpc_socket import DEADLINE_S
-from toolkit.sources.kubelet import allocated, kept, live_files, pod_folders, pod_list
+from toolkit.sources.kubelet import allocated, config_files, kept, live_files, pod_folders, pod_list
 from toolkit.sources.kubelet.absent_parts import allocates
 from toolkit.sources.kubelet.bundle import MAIN_CONFIG, reading_of
-from toolkit.sources.kubelet.configuration import KubeletConfiguration, configuration_of, drop_ins
+from toolkit.sources.kubelet.configuration import KubeletConfiguration, configuration_of
 from toolkit.sources.kubelet.flags import DEFAULT_ROOT, Flags, kept_arguments, read_flags
 from toolkit.sources.kubelet.memory import Memory
 from toolkit.sources.kubelet.metrics_text import FILE as METRICS
@@ -233,17 +233,12 @@ class LiveNode:
         """Take the file, its drop-ins and the command line; keep what they say together for what else is to be read."""
         if self.arguments is not None:
             self.files["kubelet/cmdline"] = "\0".join(("kubelet", *self.arguments)).encode("utf-8", "replace")
-        given, found = self.flags.config_file, {}
-        if given or not self.told:
-            found[MAIN_CONFIG] = self.places.below(given) if given else self.kubelet_root / "config.yaml"
-        if self.flags.config_directory:
-            folder = self.places.below(self.flags.config_directory)
-            try:
-                inside = {shown(os.fsencode(path.relative_to(folder))): path for path in drop_ins(folder)}
-            except InputError as error:
-                self._miss("drop_ins", str(error))
-                inside = {}
-            found |= {f"kubelet/config.d/{name}": path for name, path in inside.items()}
+        given, folder = self.flags.config_file, self.flags.config_directory
+        main = self.places.below(given) if given else None if self.told else self.kubelet_root / "config.yaml"
+        inside = self.places.below(folder) if folder else None
+        found, problem = config_files.named(main, inside)
+        if problem:
+            self._miss("drop_ins", problem)
         for name, path in found.items():
             data = self._file("config", path, name)
             try:
@@ -253,8 +248,13 @@ class LiveNode:
                 del self.files[name]
                 self._miss("config", str(error))
         now = {name: self.files.pop(name) for name in found if name in self.files}
+        started_s = live_files.started_s(self.proc, self._pid) if self._pid else None
+        edited = config_files.edited((*found.values(), inside), started_s)
+        now = {} if edited else now
         if self.memory is not None:
             now = self.memory.kubelet.configured(self.proc, now)
+        if edited and not now:
+            self._miss("config", f"{self.places.of_node(edited)}: {config_files.EDITED}")
         self.files |= now
         texts = [(name, data.decode("utf-8", "replace")) for name, data in now.items()]
         base = texts.pop(0) if texts and texts[0][0] == MAIN_CONFIG else None
