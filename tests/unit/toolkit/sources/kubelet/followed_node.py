@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -54,6 +55,11 @@ class Node:
     def configure(self, more: str) -> None:
         """Write the kubelet's configuration with more lines."""
         write(self.root, "var/lib/kubelet/config.yaml", CONFIG + more)
+
+    def started(self, boot_s: float) -> None:
+        """Let the kubelet have started so many seconds after the machine."""
+        ticks = int(boot_s * os.sysconf("SC_CLK_TCK"))
+        write(self.root, "proc/42/stat", f"42 (kubelet) S {'0 ' * 18}{ticks} 0\n")
 
     def state(self, default: str, **entries: str) -> None:
         """Write the state file: the shared pool, and the CPUs of ``main`` of each pod."""

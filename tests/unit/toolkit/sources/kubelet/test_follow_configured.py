@@ -15,7 +15,6 @@ from tests.unit.toolkit.sources.made_node import process, write
 KUBELET = 42
 HEADER = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 ARGUMENTS = ["--config=/var/lib/kubelet/config.yaml", "--config-dir=/etc/kubelet.d"]
-TICKS = os.sysconf("SC_CLK_TCK")
 SOON_S, LATE_S = 5, 300
 """After a kubelet's start: a script may still become it; it has read its files."""
 
@@ -29,9 +28,7 @@ def node() -> Iterator[Node]:
 
 def starts(node: Node, in_s: int = 0) -> None:
     """Let the kubelet have started now, or so many seconds later."""
-    ticks = int((time.clock_gettime(time.CLOCK_BOOTTIME) + in_s) * TICKS)
-    fields = ["S", *("0" for _ in range(18)), str(ticks), "0"]
-    write(node.root, f"proc/{KUBELET}/stat", f"{KUBELET} (kubelet) {' '.join(fields)}\n")
+    node.started(time.clock_gettime(time.CLOCK_BOOTTIME) + in_s)
 
 
 def period_s(node: Node) -> float | None:
