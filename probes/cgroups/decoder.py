@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from probes.cgroups.bandwidth import bandwidth_use, lineage
 from probes.cgroups.lives import Account
@@ -57,29 +57,12 @@ class FileReading(Reading):
         if self.dropped:
             text = f"{self.dropped} changes of control files were not kept: too many"
             yield BlindSpot(text=text, witnesses=(Witness.FILES,))
-        for life in frame.earlier:
-            cgroup = life.claim.cgroup
-            if cgroup != frame.claims[life.name].claim.cgroup and self._moved(cgroup, frame.start_ns):
-                text = f"{life.name} began anew; control files of its life before, in {cgroup}, are not judged"
-                yield BlindSpot(text=text, witnesses=(Witness.FILES,), claim=life.name)
         for cgroup, times in self.unsettled.items():
             text = f"control files of {cgroup} never stood still while they were read ({times} times)"
             about = [subject.name for subject in frame.claims.values() if cgroup in lineage(subject.claim.cgroup)]
             # Of a cgroup above many claims it is the node's.
             for claim in about if len(about) <= MAX_CLAIMS_NAMED else [None]:
                 yield BlindSpot(text=text, witnesses=(Witness.FILES,), claim=claim)
-
-    def _moved(self, cgroup: str, start_ns: int) -> bool:
-        """Whether a cgroup's files were not all the time what they were when the window before was judged.
-
-        One that began in this window, too, is a container that came and went in it: of those nothing is judged.
-        """
-        before = self.before.get(cgroup)
-        if before is None or before.at_ns > start_ns:
-            return False
-        if any(found.cgroup == cgroup for found in self.during):
-            return True
-        return any(replace(found, at_ns=before.at_ns) != before for found in self.after if found.cgroup == cgroup)
 
 
 def _belonging(frame: Frame) -> Callable[[str], bool]:

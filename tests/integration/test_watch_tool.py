@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.integration.probe_lab import wait_for
 from tests.integration.prometheus_server import free_port
 from toolkit.apply.sandbox import sandbox
+from toolkit.host import cgroupfs
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 
@@ -26,6 +28,8 @@ pytestmark = pytest.mark.integration
 ONLINE = CpuSet.of(os.sched_getaffinity(0))
 
 
+TOLD_S = 0.3
+"""A tool says what it has written when its runtime, a program, has returned."""
 RECORDED = Path(__file__).parents[1] / "data/sources/podman-inspect.json"
 
 
@@ -155,3 +159,47 @@ def test_a_tool_that_does_not_answer_any_more_passes_nothing(tmp_path: Path) -> 
                 process.wait(60)
     reasons = [window[asked]["reason"] for window in judged(tmp_path) if window[asked]["outcome"] == "undecided"]
     assert any("podman did not answer in all of the window" in reason for reason in reasons)
+
+
+def cpuset_of(cgroup: str) -> Path:
+    """Return the file that holds a cgroup's CPUs."""
+    return cgroupfs.detect().controller_dir("cpuset") / cgroup.lstrip("/") / "cpuset.cpus"
+
+
+@pytest.mark.beside
+@pytest.mark.skipif(len(ONLINE) < 2, reason="a set must have two values")
+def test_a_tool_that_changes_its_own_set_breaks_nothing(tmp_path: Path) -> None:
+    """It writes the cgroup, and says so when its runtime has returned; a write that it never says is drift."""
+    file, one, two = tmp_path / "inspected", CpuSet.of([min(ONLINE)]), CpuSet.of([max(ONLINE)])
+    with pulsing(one, "one") as places:
+
+        def says(cpus: CpuSet) -> None:
+            (tmp_path / "new").write_text(json.dumps([container("one", places["one"], cpus)]))
+            (tmp_path / "new").replace(file)
+
+        says(one)
+        command = [sys.executable, "-m", "toolkit", "watch", "--podman", file, "--window", "2"]
+        with (tmp_path / "said").open("wb") as said:
+            process = subprocess.Popen([*command, "--output", tmp_path / "runs"], stdout=said, stderr=said)
+
+            def windows(more: int) -> None:
+                after = len(judged(tmp_path)) + more
+                wait_for(lambda: len(judged(tmp_path)) >= after, f"{more} windows", 90)
+
+            try:
+                windows(1)
+                for cpus in (two, one | two, one):
+                    cpuset_of(places["one"]).write_text(str(cpus))
+                    time.sleep(TOLD_S)
+                    says(cpus)
+                    windows(2)
+                told = len(judged(tmp_path))
+                cpuset_of(places["one"]).write_text(str(two))
+                windows(3)
+            finally:
+                process.terminate()
+                process.wait(60)
+    found = judged(tmp_path)
+    wrong = [verdict for window in found[:told] for verdict in window.values() if verdict["outcome"] == "failed"]
+    assert not wrong, wrong
+    assert found[told + 1]["applied", "one"]["outcome"] == "failed"

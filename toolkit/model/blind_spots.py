@@ -42,8 +42,8 @@ BLINDED_BY = {
     "thread that is in the claim's v1 cpuset but not in its v2 cgroup",
     Witness.MASKS: "a thread of the claim that was not read for longer than the stated time (the observer was "
     "stopped or starved, or could not read /proc); masks that were discarded",
-    Witness.FILES: "control files that were not read, or that changed during every reading; files that differed before "
-    "the claim's last restart in the window; a thread of the claim that is in another v1 cgroup",
+    Witness.FILES: "control files that were not read, or that changed during every reading; a thread of the claim that "
+    "is in another v1 cgroup",
     Witness.BANDWIDTH: "CPU time and throttling that were not read, or that the switch ledger contradicts; throttling "
     "before the claim's last restart in the window; a thread of the claim that is in another v1 cgroup",
     Witness.SLOTS: "slots that were not closed in time: the observer was stopped or starved; throttling before the "

@@ -5,8 +5,8 @@ Source: docs/principles.md. "Incomplete evidence can prove ``failed``, never ``p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from toolkit.model.serde import stage_value
@@ -71,6 +71,15 @@ class Verdict:
 def worst(outcomes: Iterable[Outcome]) -> Outcome:
     """Sum outcomes up: failed beats undecided beats passed beats skipped; nothing at all is skipped."""
     return min(outcomes, key=rank, default=Outcome.SKIPPED)
+
+
+def together(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict about several times, or lives, of one subject: the worst of them, with the reasons of all that
+    came out so.
+    """
+    found = min(verdicts, key=lambda one: rank(one.outcome))
+    same = [one.reason for one in verdicts if one.outcome is found.outcome]
+    return replace(found, reason="; ".join(dict.fromkeys(same)))
 
 
 def rank(outcome: Outcome) -> int:

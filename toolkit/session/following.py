@@ -21,9 +21,10 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Granted
 from toolkit.model.node_evidence import NodeEvidence
 from toolkit.session.layer_history import LayerHistory
-from toolkit.session.next_claim import more_of, pooled
+from toolkit.session.next_claim import more_of, pooled, renewed
 from toolkit.session.observe import Observation
 from toolkit.session.source_reader import SourceReader
+from toolkit.session.subject_names import named
 from toolkit.session.unread_parts import UnreadParts
 from toolkit.session.unwatched_subjects import UnwatchedSubjects, is_there
 from toolkit.sources.live_source import LiveSource, SourceReading
@@ -71,14 +72,13 @@ class Follower:
         :raises InputError: there is nothing to follow.
         """
         reading = self._reader.first()
-        named = self._named(reading)
-        self._base, self._present = replace(reading.claims, claims=()), named
+        self._base, self._present = replace(reading.claims, claims=()), named(self._now, reading)
         self._beside = tuple(claim for claim in reading.claims.claims if not claim.kind.carries_tasks)
         self._publish()
         self._read_ns = self._reader.latest()[1]
         if reading.complete:  # what the next one gives beyond it was given since
             self._before_ns = self._applied_ns = self._read_ns
-        return replace(self._base, claims=tuple(named.values()))
+        return replace(self._base, claims=tuple(self._present.values()))
 
     def waking(self, wake: Callable[[], None]) -> Follower:
         """Call this whenever there is a reading to be applied, so that nobody need look for one again and again."""
@@ -114,17 +114,22 @@ class Follower:
         reading, latest_ns = self._reader.latest()
         with self._lock:
             last_ns, known = self._applied_ns, self._cgroups
-        later = self._named(reading) if reading is not None and reading.complete else {}
+        reading = reading if reading is not None and reading.complete else None
+        later = {} if reading is None else named(self._now, reading)
         # What a reading that is not applied yet gives was given in the window, or a moment after it.
         given = ((name, more_of(self._present.get(name), claim)) for name, claim in later.items())
         since_ns, now_ns = last_ns - frame.start_ns, time.monotonic_ns() - frame.start_ns
-        late = (Granted(claim=name, cpus=cpus, since_ns=since_ns, until_ns=now_ns) for name, cpus in given if cpus)
-        until_ns = latest_ns if reading is not None and reading.complete else last_ns
+        given_ns = since_ns - (0 if reading is None else int(reading.said_after_s * 1e9))
+        late = (Granted(claim=name, cpus=cpus, since_ns=given_ns, until_ns=now_ns) for name, cpus in given if cpus)
+        until_ns = last_ns if reading is None else latest_ns
+        beside = () if reading is None else (one for one in reading.claims.claims if not one.kind.carries_tasks)
+        anew = renewed(self._now, (*later.values(), *beside), now_ns)
         return replace(
             stated,
             following=replace(stated.following, last_reading_ns=since_ns, known_until_ns=until_ns - frame.start_ns),
             later=tuple(claim for claim in later.values() if claim.cgroup not in known),
             granted=(*stated.granted, *late),
+            renewed=(*stated.renewed, *anew),
         )
 
     def knows(self, claim: str, cpu: int, at_ns: int) -> bool | None:
@@ -147,7 +152,7 @@ class Follower:
         reading, began_ns = self._reader.latest()
         if reading is None:
             return  # the next claims are those of before: silence does not say that all have ended
-        wanted = self._named(reading)
+        wanted = named(self._now, reading)
         watched = opened.observer.subjects
         lives = {name: claim for name, claim in self._present.items() if name in watched}
         for name, claim in lives.items():
@@ -168,7 +173,8 @@ class Follower:
             now = {name: pooled(self._present[name], claim) for name, claim in now.items()}
         changed = [name for name in now if now[name] != self._present[name]]
         for name in sorted(changed, key=lambda one: len(now[one].cpus or ()) - len(self._present[one].cpus or ())):
-            self._change(opened, now[name], self._applied_ns if reading.complete else self._read_ns)
+            before_ns = self._applied_ns if reading.complete else self._read_ns
+            self._change(opened, now[name], before_ns - int(reading.said_after_s * 1e9))
         refused = {name: self._begin(opened, wanted[name]) for name in wanted if name not in self._present}
         why = {part.part: part.reason for part in reading.left_out}
         self._unread.note(reading.missing, why)
@@ -197,7 +203,7 @@ class Follower:
             old = before.get(claim.name)
             known = old is not None and old != claim and old.cgroup == claim.cgroup
             if known and window is not None and self._beside_ns[claim.name] < window.start_ns:
-                opened.promise(claim)
+                self._promise(opened, claim)
 
     def _root(self, opened: Observation, reading: SourceReading) -> str | None:
         """Return where all pods are: published when it is known first, and kept while nothing says it."""
@@ -211,10 +217,10 @@ class Follower:
     def _end(self, opened: Observation, name: str, *, restarts: bool = False) -> None:
         if name in opened.observer.subjects:
             opened.observer.remove_claim(name)
-        del self._present[name]
+        ended = self._present.pop(name)
         self._giving_back.pop(name, None)
         self._late.discard(name)
-        self._history.ended(name, time.monotonic_ns())
+        self._history.ended(name, ended.cgroup, time.monotonic_ns())
         if not restarts:
             self._report(f"{name} ended")
 
@@ -253,6 +259,11 @@ class Follower:
                 self._history.granted(claim.name, more, self._had_not(claim.name, more, since_ns), time.monotonic_ns())
             self._giving_back.pop(claim.name, None)
         self._present[claim.name] = claim
+        self._promise(opened, claim)
+
+    def _promise(self, opened: Observation, claim: Claim) -> None:
+        """Write down what a claim, or a cgroup that runs no tasks, is promised anew."""
+        self._history.renewed(claim, time.monotonic_ns())
         opened.promise(claim)
 
     def _had_not(self, name: str, cpus: CpuSet, since_ns: int) -> int:
@@ -277,19 +288,3 @@ class Follower:
                 opened.observer.give_back(name, CpuSet(), 0)  # Its set has not changed: all of it is its own again.
             self._history.gave_back(name, now_ns)
         self._late &= set(reading.giving_back)
-
-    def _named(self, reading: SourceReading) -> dict[str, Claim]:
-        """Give each claim a name of its own: a cgroup that is watched keeps the name that it has."""
-        names = {claim.cgroup: claim.name for claim in self._now.claims if claim.kind.carries_tasks}
-        rows = [claim for claim in reading.claims.claims if claim.kind.carries_tasks]
-        here = {claim.cgroup for claim in rows}
-        taken = {name for cgroup, name in names.items() if cgroup in here}
-        found: dict[str, Claim] = {}
-        for claim in rows:
-            name = names.get(claim.cgroup)
-            if name is None:
-                name, number = claim.name, 2
-                while name in taken or name in found:
-                    name, number = f"{claim.name}#{number}", number + 1
-            found[name] = claim if claim.name == name else replace(claim, name=name)
-        return found

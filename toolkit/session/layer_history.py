@@ -10,9 +10,11 @@ from collections import deque
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from toolkit.model.claim_changes import ClaimChange
+from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
-from toolkit.model.evidence.following import Following, Forgotten, Gauges, GivingBack, Granted, Making
+from toolkit.model.evidence.following import EndedLife, Following, Forgotten, Gauges, GivingBack, Granted, Making
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_evidence import NodeEvidence
 from toolkit.model.state_files import StateReading
@@ -23,6 +25,8 @@ KEPT_NS = 600_000_000_000
 """How long what was followed by something else is kept: longer than a window is open or waits to be judged."""
 AFTER_NS = 2_000_000_000
 """So long a window's end waits for a reading: whether the runtime followed a cgroup that changed is in it."""
+RENEWED_NS = 15_000_000_000
+"""So long a node may go unread: what was promised anew later than that after a window was not written in it."""
 MAX_STATES = 64
 MAX_TIMES = 4096
 
@@ -34,6 +38,16 @@ class _Attempt:
     at_ns: int
     answered: bool
     missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ended:
+    """A life of a claim, and what was stated of it. ``until_ns``: when its end was known (CLOCK_MONOTONIC)."""
+
+    claim: str
+    cgroup: str
+    until_ns: int
+    views: dict[Layer, list[Stretch[LayerView]]]
 
 
 class LayerHistory:
@@ -50,7 +64,9 @@ class LayerHistory:
         self._back: list[GivingBack] = []
         self._granted: list[Granted] = []
         self._forgotten: list[Forgotten] = []
+        self._renewed: list[ClaimChange] = []
         """Their times are CLOCK_MONOTONIC."""
+        self._lives: deque[_Ended] = deque(maxlen=MAX_TIMES)
         self._making: dict[str, Making] = {}
         """By cgroup, which is no other container's later."""
         self._attempts: deque[_Attempt] = deque(maxlen=MAX_TIMES)
@@ -131,13 +147,19 @@ class LayerHistory:
         with self._lock:
             self._granted.append(Granted(claim=claim, cpus=cpus, since_ns=since_ns, until_ns=until_ns))
 
-    def ended(self, claim: str, at_ns: int) -> None:
+    def renewed(self, claim: Claim, at_ns: int) -> None:
+        """Note what a claim is promised from now on."""
+        with self._lock:
+            self._renewed.append(ClaimChange(at_ns=at_ns, claim=claim))
+
+    def ended(self, claim: str, cgroup: str, at_ns: int) -> None:
         """Note that a claim has ended: what was said of it is said of the next life no more."""
         self.gave_back(claim, at_ns)
         with self._lock:
             self._forgotten = ended(self._forgotten, claim, at_ns)
-            for key in [key for key in self._views if key[0] == claim]:
-                del self._views[key]
+            views = {key[1]: self._views.pop(key) for key in [key for key in self._views if key[0] == claim]}
+            if views:
+                self._lives.append(_Ended(claim=claim, cgroup=cgroup, until_ns=at_ns, views=views))
 
     def node_evidence(self, start_ns: int, duration_ns: int) -> NodeEvidence:
         """Return what was stated in a window, times since it opened."""
@@ -148,14 +170,18 @@ class LayerHistory:
             views = [
                 view
                 for (_, layer), stretches in self._views.items()
-                for view in of_window(
-                    stretches,
-                    start_ns,
-                    end_ns,
-                    after_ns=AFTER_NS if layer is Layer.RUNTIME else 0,
-                    old_ns=old_ns if layer is Layer.CHECKPOINT else None,
-                )
+                for view in _said(layer, stretches, start_ns, end_ns, old_ns)
             ]
+            lives = []
+            for life in self._lives:
+                said = [
+                    view for layer, one in life.views.items() for view in _said(layer, one, start_ns, end_ns, old_ns)
+                ]
+                if life.until_ns > end_ns:
+                    views += said  # it ended later
+                elif life.until_ns >= start_ns and said:
+                    until_ns = life.until_ns - start_ns
+                    lives.append(EndedLife(claim=life.claim, cgroup=life.cgroup, until_ns=until_ns, layers=tuple(said)))
             return NodeEvidence(
                 runtime=self._runtime,
                 state_files=tuple(
@@ -170,6 +196,12 @@ class LayerHistory:
                 granted=cut(self._granted, start_ns, end_ns, beyond=True),
                 forgotten=cut_lasting(self._forgotten, start_ns, end_ns),
                 making=cut(self._making.values(), start_ns, end_ns),
+                renewed=tuple(
+                    replace(one, at_ns=one.at_ns - start_ns)
+                    for one in self._renewed
+                    if end_ns < one.at_ns <= end_ns + RENEWED_NS
+                ),
+                ended_lives=tuple(lives),
             )
 
     def _following(self, start_ns: int, end_ns: int) -> Following:
@@ -237,3 +269,19 @@ class LayerHistory:
         self._granted = [one for one in self._granted if one.until_ns >= now_ns - KEPT_NS]
         self._forgotten = [one for one in self._forgotten if one.until_ns is None or one.until_ns >= now_ns - KEPT_NS]
         self._making = {key: one for key, one in self._making.items() if one.until_ns >= now_ns - KEPT_NS}
+        self._renewed = [one for one in self._renewed if one.at_ns >= now_ns - KEPT_NS]
+        while self._lives and self._lives[0].until_ns < now_ns - KEPT_NS:
+            self._lives.popleft()
+
+
+def _said(
+    layer: Layer, stretches: list[Stretch[LayerView]], start_ns: int, end_ns: int, old_ns: int
+) -> list[LayerView]:
+    """Return what a layer stated of a claim in a window. :param old_ns: what a state file said before is not said."""
+    return of_window(
+        stretches,
+        start_ns,
+        end_ns,
+        after_ns=AFTER_NS if layer is Layer.RUNTIME else 0,
+        old_ns=old_ns if layer is Layer.CHECKPOINT else None,
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from toolkit.model.claims import Claim, Isolation
+from toolkit.model.claim_changes import ClaimChange
+from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 
 
@@ -20,3 +22,12 @@ def more_of(before: Claim | None, now: Claim) -> CpuSet:
     if before is None or before.cpus is None or now.cpus is None or before.isolation is not now.isolation:
         return CpuSet()
     return now.cpus - before.cpus
+
+
+def renewed(present: ClaimSet, later: Iterable[Claim], at_ns: int) -> Iterator[ClaimChange]:
+    """Yield what a later reading promises anew to those that are present. :param at_ns: when it was read."""
+    known = {claim.name: claim for claim in present.claims}
+    for claim in later:
+        before = known.get(claim.name)
+        if before is not None and before != claim and before.cgroup == claim.cgroup:
+            yield ClaimChange(at_ns=at_ns, claim=claim)

@@ -11,6 +11,7 @@ from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim
 from toolkit.model.names import printable
 from toolkit.model.node_reading import MissingPart
+from toolkit.model.runtimes import SETUP_NS
 from toolkit.sources.gathered import hierarchy_of, is_there
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
@@ -18,6 +19,9 @@ from toolkit.sources.registry import Source
 
 EVERY_S = 2.0
 """Asking costs the start of a program, some tens of milliseconds; a write to a cgroup of the tool is seen at once."""
+
+SAID_AFTER_S = SETUP_NS / 1e9
+"""A tool writes down what it has changed when its runtime, a program, has returned."""
 
 
 class FollowedTool:
@@ -68,7 +72,8 @@ class FollowedTool:
                 self._report(f"not read: {printable(part.part)}: {printable(part.reason)}")
             raise InputError(f"--{self.name}", "nothing runs here that was promised anything", self._source.title)
         self._found &= {claim.cgroup for claim in reading.claims.claims}
-        self._last = replace(reading, claims=replace(reading.claims, claims=running))
+        claims = replace(reading.claims, claims=running)
+        self._last = replace(reading, claims=claims, said_after_s=SAID_AFTER_S)
         return self._last
 
     def _report_what_is_left_out(self, reading: SourceReading, running: tuple[Claim, ...]) -> None:

@@ -34,6 +34,7 @@ class SourceReading:
     :param making: cgroups of containers that the runtime has created and that do not run yet.
     :param forgotten: who asks for CPUs of its own and has none by the source's word; their times mean nothing yet.
     :param give_back_s: how long that may take, from then on; else from the reading in which it was seen first.
+    :param said_after_s: so long after it has written a cgroup the source may still say what was promised before.
     :param layers: what each layer says about each claim; ``at_ns`` is CLOCK_MONOTONIC, and is when the layer was read.
     :param gauges: what the kubelet's own metrics say, where they were just read; its times mean nothing yet.
     :param runtime: what made the containers; ``None``: not known.
@@ -50,6 +51,7 @@ class SourceReading:
     making: tuple[str, ...] = ()
     forgotten: tuple[Forgotten, ...] = ()
     give_back_s: float = 0.0
+    said_after_s: float = 0.0
     layers: tuple[LayerView, ...] = ()
     state_files: tuple[StateReading, ...] = ()
     gauges: Gauges | None = None

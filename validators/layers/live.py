@@ -13,12 +13,13 @@ from dataclasses import replace
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
-from toolkit.model.evidence.following import Forgotten, GivingBack
 from toolkit.model.layers import Layer
-from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators.layers import metrics
+from toolkit.model.verdict import Measure, Outcome, Verdict, together
+from validators.layers import metrics, owed
 from validators.layers.claim_layers import ClaimLayers, Stretch, claim_layers
+from validators.layers.owed import Finding
 from validators.queries import file_history, hotplug, view, writers
+from validators.queries.earlier_life import EarlierLife, earlier_life
 from validators.wording import seconds
 
 GUARD_NS = 3 * view.NANOSECONDS
@@ -26,30 +27,48 @@ GUARD_NS = 3 * view.NANOSECONDS
 file every second."""
 CONFIRM_NS = view.NANOSECONDS
 """So long after a cgroup changed the runtime must still say the other thing: an update changes both."""
-GRACE_NS = 30 * view.NANOSECONDS
-"""``terminationGracePeriodSeconds`` unless a pod says otherwise: a kubelet that starts, and refuses a pod which runs,
-ends it in that time, with its allocation in the file."""
-Finding = tuple[Outcome, str]
 
 
 def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every workload of which a layer speaks."""
-    rows, masks = view.by_claim(evidence.layers), view.by_claim(evidence.thread_masks)
-    back, forgotten = view.by_claim(evidence.giving_back), view.by_claim(evidence.forgotten)
     verdicts = []
     for claim in claims.claims:
-        mine = rows.get(claim.name, [])
-        if not view.is_workload(claim) or not any(row.cpus is not None for row in mine):
-            continue
-        layers = claim_layers(claim, evidence, mine, masks.get(claim.name, []))
-        owed = (back.get(claim.name, []), forgotten.get(claim.name, []))
-        verdict = _judge(rule, claim, claims, evidence, layers, *owed)
-        verdicts.append(verdict if masks.get(claim.name) else _without_threads(claim, evidence, verdict))
+        if view.is_workload(claim):
+            life = earlier_life(claim, claims, evidence)
+            found = [_present(rule, claim, claims, evidence if life is None else life.after(evidence))]
+            found += [] if life is None else [_earlier(rule, life)]
+            known = [verdict for verdict in found if verdict is not None]
+            verdicts += [together(known)] if known else []
     verdicts += metrics.check_live(rule, evidence)
     if verdicts:
         return tuple(verdicts)
     reason = "no layer speaks about any container"
     return (Verdict(rule=rule, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
+
+
+def _present(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict | None:
+    layers = _layers(claim, evidence)
+    if layers is None:
+        return None
+    verdict = _judge(rule, claim, claims, evidence, layers)
+    read = view.by_claim(evidence.thread_masks).get(claim.name)
+    return verdict if read else _without_threads(claim, evidence, verdict)
+
+
+def _earlier(rule: str, life: EarlierLife) -> Verdict | None:
+    """Judge the life before, of which no thread need have been read, if its cgroup was."""
+    layers = _layers(life.claim, life.evidence)
+    if layers is None or not layers.cgroup:
+        return None
+    return life.named(_judge(rule, life.claim, life.claims, life.evidence, layers))
+
+
+def _layers(claim: Claim, evidence: Evidence) -> ClaimLayers | None:
+    """Return what the layers state of a claim; ``None``: nothing."""
+    rows = view.by_claim(evidence.layers).get(claim.name, [])
+    if not any(row.cpus is not None for row in rows):
+        return None
+    return claim_layers(claim, evidence, rows, view.by_claim(evidence.thread_masks).get(claim.name, []))
 
 
 def _without_threads(claim: Claim, evidence: Evidence, verdict: Verdict) -> Verdict:
@@ -64,15 +83,9 @@ def _without_threads(claim: Claim, evidence: Evidence, verdict: Verdict) -> Verd
     return replace(verdict, outcome=Outcome.UNDECIDED, reason=reason)
 
 
-def _judge(
-    rule: str,
-    claim: Claim,
-    claims: ClaimSet,
-    evidence: Evidence,
-    layers: ClaimLayers,
-    back: list[GivingBack],
-    forgotten: list[Forgotten],
-) -> Verdict:
+def _judge(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, layers: ClaimLayers) -> Verdict:
+    back = view.by_claim(evidence.giving_back).get(claim.name, [])
+    forgotten = view.by_claim(evidence.forgotten).get(claim.name, [])
     slack_ns = evidence.following.slack_ns if evidence.following else 0
     limit_ns = int((claims.reconcile_period_s or 0.0) * view.NANOSECONDS) + slack_ns
     held = CpuSet.union(mask.cpus_allowed for mask in layers.masks)
@@ -89,8 +102,8 @@ def _judge(
     # Without the runtime's word drift looks like lag: what is must be what was promised within the bound.
     pairs = [Layer.RUNTIME, Layer.POD_RESOURCES] if layers.asked else [Layer.CGROUP, Layer.POD_RESOURCES]
     findings = [
-        *_forgotten(forgotten, evidence, limit_ns, measures),
-        *_overlap(back, layers, evidence, measures),
+        *owed.forgotten(forgotten, evidence, limit_ns, measures),
+        *owed.overlap(back, layers, evidence, measures),
         *(finding for lower in pairs for finding in _lag(layers, lower, claim, limit_ns, bound, measures)),
         *(_drift(claim, evidence, layers, measures) if layers.asked else ()),
         *_unread(claim, evidence, layers),
@@ -108,69 +121,6 @@ def _judge(
         return Verdict(rule=rule, subject=claim.name, outcome=Outcome.SKIPPED, reason=reason, measures=measures)
     reason = f"{', '.join(spoke)} agree{notes}"
     return Verdict(rule=rule, subject=claim.name, outcome=Outcome.PASSED, reason=reason, measures=measures)
-
-
-def _forgotten(rows: list[Forgotten], evidence: Evidence, limit_ns: int, measures: dict[str, Measure]) -> list[Finding]:
-    """An owner without an entry: it may have what the pool has by the file, and is no pool that grows late."""
-    found: list[Finding] = []
-    for one in rows:
-        lasted_ns = (evidence.duration_ns if one.until_ns is None else one.until_ns) - one.since_ns
-        measures["requested_cpus_count"], measures["forgotten_ms"] = one.count, lasted_ns / 1e6
-        text = (
-            f"{Layer.MODEL} and {Layer.CHECKPOINT} differ since {seconds(one.since_ns)}: {one.count} CPUs of its own "
-            f"requested, none assigned; it has CPUs {one.cpus}, for {seconds(lasted_ns)} (bound {seconds(limit_ns)})"
-        )
-        if lasted_ns <= limit_ns:
-            found.append((Outcome.PASSED, text))
-        elif one.certain and lasted_ns > limit_ns + GRACE_NS:
-            found.append((Outcome.FAILED, text))
-        else:
-            found.append((Outcome.UNDECIDED, f"{text}, or its pod has ended for the kubelet"))
-    return found
-
-
-def _overlap(
-    back: list[GivingBack], layers: ClaimLayers, evidence: Evidence, measures: dict[str, Measure]
-) -> list[Finding]:
-    """CPUs of others that it still had: measured, and failed beyond the bound.
-
-    When the runtime was asked again is when that was known at the latest: a node that is read seldom may have done it
-    long before, and the cgroup shows when.
-    """
-    found: list[Finding] = []
-    longest_ns = 0
-    for one in back:
-        until_ns = evidence.duration_ns if one.until_ns is None else one.until_ns
-        if until_ns - one.since_ns >= longest_ns:
-            longest_ns = until_ns - one.since_ns
-            measures["overlap_cpus"], measures["overlap_ms"] = str(one.cpus), longest_ns / 1e6
-        outcome = _at_the_bound(one, layers.cgroup, evidence) if until_ns > one.limit_ns else Outcome.PASSED
-        if outcome is not Outcome.PASSED:
-            text = (
-                f"{Layer.CHECKPOINT} and {Layer.RUNTIME} differ since {seconds(one.since_ns)}: it has CPUs {one.cpus}, "
-                f"which were promised away, for {seconds(until_ns - one.since_ns)} "
-                f"(bound {seconds(one.limit_ns - one.since_ns)})"
-            )
-            if one.limit_ns <= one.since_ns:
-                text += "; they are another pod's by now, its own pod has ended for the kubelet, and it still runs"
-            if outcome is Outcome.UNDECIDED:
-                text += f", or less: {Layer.CGROUP} was not read at the bound"
-            found.append((outcome, text))
-    return found
-
-
-def _at_the_bound(one: GivingBack, cgroup: list[Stretch], evidence: Evidence) -> Outcome:
-    """Judge by whether the cgroup had those CPUs when they had to be given back (or when the window opened)."""
-    at_ns = max(one.limit_ns, 0)
-    had = [run for run in cgroup if run.first_ns <= at_ns]
-    if not had:
-        return Outcome.FAILED  # nobody knows better than the runtime
-    if not had[-1].cpus & one.cpus:
-        return Outcome.PASSED
-    without = (run.first_ns for run in cgroup if run.first_ns > at_ns and not run.cpus & one.cpus)
-    given_ns = next(without, evidence.duration_ns)
-    # Some time before it was read.
-    return Outcome.FAILED if given_ns - file_history.unread_ns(evidence) > at_ns else Outcome.UNDECIDED
 
 
 def _lag(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
-from toolkit.model.verdict import Measure, Outcome, Verdict
+from toolkit.model.verdict import Measure, Outcome, Verdict, together
 from validators.placement import groups, promised
 from validators.placement.promised import Stand
 from validators.queries import view
@@ -20,8 +20,6 @@ from validators.rule import Judgement
 
 Judge = Callable[[Stand], Verdict]
 NODE = "node"
-ORDER = (Outcome.FAILED, Outcome.UNDECIDED, Outcome.PASSED, Outcome.SKIPPED)
-"""What decides where several things were promised about one claim, or at several times."""
 NOT_GIVEN = "preferred, not guaranteed"
 """How the reason begins for which a preference that was not kept is skipped."""
 
@@ -42,7 +40,7 @@ def judge_asked(
     found = []
     for claim in claims.claims:
         verdicts = [_timed(judge(one), one) for one in promised.stands(claims, claim, evidence.transitions, wanted)]
-        found += [_together(verdicts)] if verdicts else []
+        found += [together(verdicts)] if verdicts else []
     if found:
         return tuple(found)
     reason = f"no claim promises {alignment} alignment"
@@ -52,13 +50,6 @@ def judge_asked(
 def _timed(verdict: Verdict, stand: Stand) -> Verdict:
     """Say of which time a verdict is, where that is not the whole window."""
     return replace(verdict, reason=f"{stand.when}: {verdict.reason}") if stand.when else verdict
-
-
-def _together(verdicts: list[Verdict]) -> Verdict:
-    """Return the verdict about all times in which something was promised: the worst of them."""
-    worst = min(verdicts, key=lambda one: ORDER.index(one.outcome))
-    same = [one.reason for one in verdicts if one.outcome is worst.outcome]
-    return replace(worst, reason="; ".join(dict.fromkeys(same)))
 
 
 def sets_in_force(stand: Stand, evidence: Evidence) -> tuple[tuple[str, CpuSet], ...] | str:

@@ -13,7 +13,7 @@ from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.runtimes import SETUP_NS
-from validators.queries import view
+from validators.queries import cpus_in_time, view
 
 GAP_LIMIT_NS = 3 * view.NANOSECONDS
 """Control files are read once a second, or when they are written to; where nobody looked for three times as long, a
@@ -87,7 +87,8 @@ def deviations(
     open_text, opened, after, sound = "", 0, 0, True
     before = 0
     for at_ns, files in history:
-        promised = view.set_at_epoch(claim, changes, sum(change.end_at_ns <= at_ns for change in changes))
+        epoch = sum(change.end_at_ns <= at_ns for change in changes)
+        promised = cpus_in_time.promised(claim, changes, epoch, at_ns, files, evidence)
         text = "" if explained(at_ns, transitions, changes) else problem(files, promised)
         if text != open_text:
             if open_text:

@@ -5,14 +5,14 @@ Source: docs/facts.md K-kubelet-1 (a resize), "Normal on a healthy node".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.runtimes import SETUP_NS
-from validators.queries import file_history, view
-
-UNREAD_NS = 15 * view.NANOSECONDS
-"""So long a node may go unread before what it promises now is known."""
+from validators.queries import file_history
+from validators.queries.cpus_in_time import UNREAD_NS
 
 
 def promised_at(at_ns: int, promised: tuple[ClaimChange, ...]) -> tuple[Claim, ...]:
@@ -33,6 +33,6 @@ def read_at(first: CgroupFiles | None, evidence: Evidence) -> int:
     return 0 if first is None else min(max(0, first.at_ns - evidence.start_monotonic_ns), evidence.duration_ns)
 
 
-def made_later(at_ns: int, transitions: list[Transition]) -> bool:
+def made_later(at_ns: int, transitions: Iterable[Transition]) -> bool:
     """Return whether the cgroup came after that moment: it was not there to be read."""
     return any(change.what in file_history.STARTS and change.start_at_ns >= at_ns for change in transitions)

@@ -9,12 +9,13 @@ from toolkit.model.claim_changes import ClaimChange, versions
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import CgroupFiles, Evidence, Transition
+from toolkit.model.evidence import CgroupFiles, Evidence
 from toolkit.model.memory_units import NO_LIMIT, whole_pages
-from toolkit.model.verdict import Outcome, Verdict
+from toolkit.model.verdict import Outcome, Verdict, together
 from toolkit.model.wording import count, cpus_text
-from validators.queries import file_history, hotplug, in_time, view, writers
+from validators.queries import cpus_in_time, file_history, hotplug, in_time, view, writers
 from validators.queries.compared import Compared, Wrong
+from validators.queries.earlier_life import earlier_life
 from validators.quota import bandwidth
 from validators.quota.kept import kept, unread
 from validators.rule import Judgement, Rule, RuleDoc, prose
@@ -34,18 +35,30 @@ _FILES = {
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge the control files of every claim."""
-    transitions = view.by_claim(evidence.transitions)
-    return tuple(_judge(claim, claims, evidence, transitions.get(claim.name, [])) for claim in claims.claims)
+    return tuple(_judge_lives(claim, claims, evidence) for claim in claims.claims)
 
 
-def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, transitions: list[Transition]) -> Verdict:
-    promised = versions(claims, claim)
+def _judge_lives(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
+    """Judge the present life, and what broke a promise of the one before: files of a cgroup that goes are not all read
+    to its end, which is no doubt about the claim.
+    """
+    present, life = _judge(claim, claims, evidence), earlier_life(claim, claims, evidence)
+    if life is None or life.claim.cgroup == claim.cgroup:
+        return present
+    earlier = _judge(life.claim, life.claims, life.evidence)
+    return together([present, life.named(earlier)]) if earlier.outcome is Outcome.FAILED else present
+
+
+def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
+    transitions = view.changes_of(claim.name, evidence.transitions)
+    promised = (*versions(claims, claim), *cpus_in_time.renewed(claim, evidence))
     changes = view.mask_changes(claim.name, transitions)
     reading, in_setup = Compared(), ""
     for before, files, epoch in ((True, evidence.files_before, 0), (False, evidence.files_after, len(changes))):
         found, when = view.files_of(files, claim.cgroup), "before" if before else "after"
         at_ns = in_time.read_at(found, evidence) if before else evidence.duration_ns
-        cpus = None if view.layered(claim, evidence) else view.set_at_epoch(claim, changes, epoch)
+        cpus = cpus_in_time.promised(claim, changes, epoch, at_ns, found, evidence)
+        cpus = None if view.layered(claim, evidence) else cpus
         one = Compared()
         if found is not None:
             _compare(one, in_time.promised_at(at_ns, promised), found, cpus, before=before)
@@ -263,10 +276,11 @@ RULE = Rule(
             node (`watch --kubelet`) `layers-agree` judges the CPU sets, because it knows what the kubelet requested and
             when.
 
-            A change by pinproof or the kubelet changes the promise as well. Nothing is compared during such a change,
-            or in the first 2 s of a cgroup, while the runtime sets it up. When a promise changes, the new value is
-            accepted from 15 s before the change was read (the longest that a node may go unread) and the old value
-            until 2 s after it. Any third value is a failure.
+            A change by pinproof or the followed source changes the promise as well. Nothing is compared during such a
+            change, or in the first 2 s of a cgroup, while the runtime sets it up. When a promise changes, the new value
+            is accepted from 15 s before the change was read (the longest that a node may go unread; also where it was
+            read just after the window) and the old value until 2 s after it. Any third value is a failure. If a
+            container restarts in another cgroup, wrong values of the life before are a failure, too.
         """),
         tolerance=prose("""
             None but for these roundings, which are reported as measures:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.evidence import Evidence
-from toolkit.model.verdict import Outcome, Verdict
+from toolkit.model.verdict import Outcome, Verdict, worst
 from validators.placement import groups, node_spread
-from validators.placement.alignment import ORDER, judge_asked, within_one
+from validators.placement.alignment import judge_asked, within_one
 from validators.placement.node_spread import Found
 from validators.placement.promised import Stand
 from validators.rule import Rule, RuleDoc, prose
@@ -49,7 +49,7 @@ def _judge(stand: Stand, claims: ClaimSet, evidence: Evidence) -> Verdict:
         measures["max_numa_nodes"] = claim.max_numa_nodes
     if not found:
         found = [(Outcome.SKIPPED, "it is promised with others of its pod only")]
-    outcome = next(outcome for outcome in ORDER if any(outcome is part for part, _ in found))
+    outcome = worst(part for part, _ in found)
     # What is preferred and was not given is said beside what is guaranteed and kept.
     shown = (outcome, Outcome.SKIPPED) if outcome is Outcome.PASSED else (outcome,)
     reason = "; ".join(text for part, text in found if part in shown)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, ThreadMask, Transition
+from toolkit.model.evidence.following import Granted
+from toolkit.model.granted import granted_at
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import count
 from validators.queries import view
@@ -65,7 +68,8 @@ def _judge(
     ends: list[int],
 ) -> Verdict:
     planned = view.mask_changes(claim.name, changes)
-    late = {change: _late_masks(change, epoch, masks) for epoch, change in enumerate(planned, start=1)}
+    grants = view.by_claim(evidence.granted).get(claim.name, ())
+    late = {change: _late_masks(change, epoch, masks, grants) for epoch, change in enumerate(planned, start=1)}
     windows = [(_window_ms(change, late.get(change, [])), change) for change in changes]
     windows.sort(key=lambda entry: (-entry[0], entry[1].start_at_ns, entry[1].what))
     rows = view.by_claim(evidence.cpu_use).get(claim.name, [])
@@ -143,12 +147,19 @@ def _measures(
     return measures
 
 
-def _late_masks(change: Transition, epoch: int, masks: list[ThreadMask]) -> list[ThreadMask]:
-    """Masks read after the change was complete that still reach outside the new set, the longest-lived first."""
+def _late_masks(change: Transition, epoch: int, masks: list[ThreadMask], grants: Sequence[Granted]) -> list[ThreadMask]:
+    """Masks read after the change was complete that still reach outside the new set, the longest-lived first.
+
+    :param grants: what the claim had been given before that was known here: the next change, that is, and not late.
+    """
+    held = change.cpus_after
     wide = [
         mask
         for mask in masks
-        if mask.epoch == epoch and change.cpus_after is not None and not mask.cpus_allowed <= change.cpus_after
+        if mask.epoch == epoch
+        and held is not None
+        and not mask.cpus_allowed <= held
+        and not mask.cpus_allowed <= held | granted_at(mask.first_at_ns, grants)
     ]
     return sorted(wide, key=lambda mask: (-mask.last_at_ns, mask.tid, str(mask.cpus_allowed)))
 

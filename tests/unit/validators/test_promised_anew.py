@@ -10,7 +10,8 @@ import pytest
 from tests.unit.validators.evidence_builder import SECOND, cpus
 from tests.unit.validators.trust_builder import CLAIMS, healthy
 from toolkit.model.claim_changes import ClaimChange
-from toolkit.model.evidence import Evidence
+from toolkit.model.evidence import Evidence, Transition
+from toolkit.model.evidence.following import Following
 from toolkit.model.verdict import Outcome, Verdict
 from validators.queries import in_time
 from validators.registry import judge
@@ -83,3 +84,46 @@ def test_a_new_value_is_right_from_the_longest_gap_before_it_was_read() -> None:
 
     assert in_time.promised_at(5 * SECOND - 1, (old, new)) == (WEB,)
     assert in_time.promised_at(5 * SECOND, (old, new)) == (WEB, new.claim)
+
+
+TOLD = Following(source="docker", readings=5)
+
+
+def moved(start_s: float, before: str, after: str) -> Transition:
+    """The set was promised anew, which took no time."""
+    at_ns = round(start_s * SECOND)
+    sets = {"cpus_before": cpus(before), "cpus_after": cpus(after)}
+    return Transition(claim="web", what="mask-change", start_at_ns=at_ns, end_at_ns=at_ns, cause="docker", **sets)
+
+
+@pytest.mark.parametrize(
+    ("held", "outcome"), [("2-3", Outcome.PASSED), ("0-1", Outcome.PASSED), ("0-3", Outcome.FAILED)]
+)
+def test_a_set_that_a_tool_changes_is_written_before_that_is_known(held: str, outcome: Outcome) -> None:
+    """docker update from 0-1 to 2-3, known here at 5 s; the file was read at 4 s, and holds the new set at the end."""
+    then, now = (
+        replace(healthy().files_after[1], cpus=cpus(text), cpus_effective=cpus(text)) for text in (held, "2-3")
+    )
+    before = replace(now, cpus=cpus("0-1"), cpus_effective=cpus("0-1"))
+    base = seen({}, {}, resized(5, cpus=cpus("2-3")), transitions=(moved(5, "0-1", "2-3"),))
+    evidence = replace(
+        base,
+        files_before=(base.files_before[0], replace(before, weight=39)),
+        files_during=(replace(then, weight=39, at_ns=4 * SECOND),),
+        files_after=(base.files_after[0], replace(now, weight=39)),
+    )
+
+    assert verdict("applied", replace(evidence, following=TOLD)).outcome is outcome
+    assert verdict("applied", evidence).outcome is Outcome.FAILED or held == "0-1", "who changed it had it in hand"
+
+
+@pytest.mark.parametrize(
+    ("at_end", "outcome"), [({"quota_us": 60_000}, "passed"), ({"quota_us": 70_000}, "failed"), ({}, "passed")]
+)
+def test_what_is_known_a_moment_after_the_window_was_written_in_it(at_end: dict[str, Any], outcome: str) -> None:
+    """A quota of 60 ms, read 1 s after the window."""
+    base = seen({}, at_end, ())
+    (change,) = resized(base.duration_ns / SECOND + 1, quota_us=60_000)
+
+    assert verdict("applied", replace(base, following=TOLD, renewed=(change,))).outcome == outcome
+    assert verdict("applied", base).outcome == ("passed" if not at_end else "failed")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.layers import LayerView
 from toolkit.model.serde import stage_value
 
 
@@ -44,6 +46,21 @@ class Granted:
     cpus: CpuSet
     since_ns: int
     until_ns: int
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedLife:
+    """A life of a claim that ended while the window was open: its container ended, or began anew in another cgroup.
+
+    :param cgroup: of that life. :param until_ns: when its end was known; since the window opened.
+    :param layers: what each layer stated of it, as :attr:`StatedEvidence.layers` does of the present life.
+    """
+
+    claim: str
+    cgroup: str
+    until_ns: int
+    layers: tuple[LayerView, ...] = ()
 
 
 @stage_value
@@ -146,6 +163,8 @@ class FollowEvidence:
 
     :param later: claims of cgroups that no reading of the window knew, by the reading after it: of containers that
         began at its end.
+    :param renewed: what was promised anew when the window had ended, by the first readings after it: whoever promised
+        it may have written it within the window. Times since the window opened.
     """
 
     following: Following | None = None
@@ -154,4 +173,6 @@ class FollowEvidence:
     making: tuple[Making, ...] = ()
     forgotten: tuple[Forgotten, ...] = ()
     later: tuple[Claim, ...] = ()
+    renewed: tuple[ClaimChange, ...] = ()
+    ended_lives: tuple[EndedLife, ...] = ()
     gauges: tuple[Gauges, ...] = ()

@@ -85,13 +85,35 @@ def test_a_container_in_the_making_is_told_while_it_is_one() -> None:
     assert history.node_evidence(7 * SECOND, 5 * SECOND).making == ()
 
 
-def test_a_claim_that_ended_says_nothing_of_its_next_life() -> None:
-    """Another cgroup, another container: what was asked for it is asked anew."""
+def test_what_was_said_of_a_life_that_ended_is_not_said_of_the_next() -> None:
+    """Another cgroup, another container. In a window that ended before that life did it is the present one."""
     history = LayerHistory("kubelet")
     history.read(reading(1, "0-3"), SECOND)
-    history.ended("be/main", 2 * SECOND)
+    history.ended("be/main", "/old", 2 * SECOND)
+    history.read(reading(3, "0-2"), 3 * SECOND)
 
-    assert history.node_evidence(0, 5 * SECOND).layers == ()
+    stated = history.node_evidence(0, 5 * SECOND)
+    assert [str(view.cpus) for view in stated.layers] == ["0-2"]
+    (life,) = stated.ended_lives
+    assert (life.claim, life.cgroup, life.until_ns) == ("be/main", "/old", 2 * SECOND)
+    assert [(str(view.cpus), view.at_ns) for view in life.layers] == [("0-3", SECOND)]
+
+    earlier, later = history.node_evidence(0, SECOND * 3 // 2), history.node_evidence(4 * SECOND, SECOND)
+    assert [str(view.cpus) for view in earlier.layers] == ["0-3"]
+    assert [str(view.cpus) for view in later.layers] == ["0-2"]
+    assert earlier.ended_lives == later.ended_lives == ()
+
+
+def test_what_was_promised_anew_after_a_window_is_known_in_it() -> None:
+    """For as long as a node may go unread: whoever promised it may have written it within the window."""
+    history = LayerHistory("docker")
+    history.read(reading(1, "0-3"), SECOND)
+    history.renewed(Claim(name="be/main", cgroup="/c"), 12 * SECOND)
+
+    assert [one.at_ns for one in history.node_evidence(0, 10 * SECOND).renewed] == [12 * SECOND]
+    assert [one.at_ns for one in history.node_evidence(5 * SECOND, 5 * SECOND).renewed] == [7 * SECOND]
+    for start_s, length_s in ((0, 12), (0, -4), (11, 10)):
+        assert history.node_evidence(start_s * SECOND, length_s * SECOND).renewed == (), (start_s, length_s)
 
 
 def following(history: LayerHistory, start_s: int, duration_s: int) -> Following:
@@ -182,7 +204,7 @@ def test_who_was_forgotten_is_so_until_a_reading_says_otherwise() -> None:
     assert (one.since_ns, one.until_ns) == (-SECOND, 5 * SECOND)
     assert history.node_evidence(11 * SECOND, SECOND).forgotten == ()
     history.read(replace(reading(12, "3"), forgotten=(row,)), 12 * SECOND)
-    history.ended("be/main", 13 * SECOND)
+    history.ended("be/main", "/c", 13 * SECOND)
     assert history.node_evidence(14 * SECOND, SECOND).forgotten == ()
 
 
