@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.lab.harness.guest import Guest
-from tests.lab.harness.node import BUSY, CGROUPS, ROOTFS, claims_of, file, watched
+from tests.lab.harness.node import BUSY, CGROUPS, ROOTFS, claims_of, file, watched, windows_around
 from tests.lab.harness.plugin import guests
 from tests.lab.harness.snapshot import GuestKind
-from tests.lab.harness.verdicts import assert_clean, verdicts_of
+from tests.lab.harness.verdicts import assert_clean, failed_of, verdicts_of
 from toolkit.session.repeats import REPEATS, repeat_undecided
 
 SYSTEMD = guests(GuestKind(flavour="systemd"))
@@ -85,6 +85,11 @@ def test_watch_of_units(guest: Guest) -> None:
     guest.sh(command, timeout_s=120)
     try:
         assert_clean(verdicts_of(decided(guest, "--systemd"), "cpuset-containment")["lab-w.service"])
+        moved = windows_around(
+            guest, "--systemd", "systemctl set-property --runtime lab-w.service AllowedCPUs=6", codes=(0, 3)
+        )
+        assert [one for found in moved for one in failed_of(found, "lab-w.service")] == []
+        assert_clean(verdicts_of(moved[-1], "applied")["lab-w.service"])
         guest.sh(f"echo 5 > {CGROUPS}/system.slice/lab-w.service/cpuset.cpus")
         found = decided(guest, "--systemd")
         verdict = verdicts_of(found, "cpuset-containment")["lab-w.service"]

@@ -46,13 +46,6 @@ def in_force(claims: ClaimSet, changes: Iterable[ClaimChange]) -> ClaimSet:
     )
 
 
-def quota_promised_anew(claims: ClaimSet, claim: Claim) -> int | None:
-    """Return when in the window another quota was promised, or whether the CPUs are exclusive; ``None``: never."""
-    known = versions(claims, claim)
-    promised = [(v.quota_us, v.period_us, v.burst_us, v.exclusive) for v in (one.claim for one in known)]
-    return next((one.at_ns for one, now in zip(known, promised, strict=True) if now != promised[0]), None)
-
-
 def versions(claims: ClaimSet, claim: Claim) -> tuple[ClaimChange, ...]:
     """Return what a claim promised through the window, and from when on, in order; the last is in force at its end."""
     known = claims.history.get(claim.name) if isinstance(claims, ClaimsInForce) else None

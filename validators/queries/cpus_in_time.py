@@ -5,12 +5,12 @@ Whoever is followed (podman, docker, systemd, Slurm) writes the file some time b
 
 from __future__ import annotations
 
-from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.runtimes import SETUP_NS
 from validators.queries import view
+from validators.queries.promised_anew import renewed
 
 UNREAD_NS = 15 * view.NANOSECONDS
 """So long a node may go unread before what it promises now is known."""
@@ -31,8 +31,3 @@ def promised(
     good += [one.claim.cpus for one in renewed(claim, evidence) if one.at_ns - UNREAD_NS <= at_ns]
     held = [cpus for cpus in good if cpus is not None and cpus in (files.cpus, files.cpus_effective)]
     return held[0] if held else of_epoch
-
-
-def renewed(claim: Claim, evidence: Evidence) -> tuple[ClaimChange, ...]:
-    """Return what a claim was promised anew by the first readings after the window, while it is in its cgroup."""
-    return tuple(one for one in evidence.renewed if one.claim.name == claim.name and one.claim.cgroup == claim.cgroup)

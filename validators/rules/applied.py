@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from toolkit.model.cgroup_manager import systemd_wrote
-from toolkit.model.claim_changes import ClaimChange, versions
+from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
@@ -16,6 +16,7 @@ from toolkit.model.wording import count, cpus_text
 from validators.queries import cpus_in_time, file_history, hotplug, in_time, view, writers
 from validators.queries.compared import Compared, Wrong
 from validators.queries.earlier_life import earlier_life
+from validators.queries.promised_anew import every_version
 from validators.quota import bandwidth
 from validators.quota.kept import kept, unread
 from validators.rule import Judgement, Rule, RuleDoc, prose
@@ -51,7 +52,7 @@ def _judge_lives(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
 
 def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     transitions = view.changes_of(claim.name, evidence.transitions)
-    promised = (*versions(claims, claim), *cpus_in_time.renewed(claim, evidence))
+    promised = every_version(claim, claims, evidence)
     changes = view.mask_changes(claim.name, transitions)
     reading, in_setup = Compared(), ""
     for before, files, epoch in ((True, evidence.files_before, 0), (False, evidence.files_after, len(changes))):

@@ -10,7 +10,8 @@ from toolkit.model.placement import PageKind, PageReading, PageUse
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.model.wording import count, nodes_text
 from validators.placement import groups
-from validators.queries import cpus_in_time, in_time, view
+from validators.queries import in_time, view
+from validators.queries.promised_anew import renewed
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -70,8 +71,7 @@ def _judge(
         if row.node not in mems:
             measures[f"{row.kind}_on_node{row.node}_bytes"] = row.total_bytes
     verdict = Judgement(ID, claim.name, measures)
-    anew = (*promised, *cpus_in_time.renewed(claim, evidence))
-    wide = [mask for mask in masks if _wide(mask, anew)]
+    wide = [mask for mask in masks if _wide(mask, (*promised, *renewed(claim, evidence)))]
     if wide:
         worst = min(wide, key=lambda mask: (mask.first_at_ns, mask.tid, str(mask.mems_allowed)))
         then = [one.claim.mems for one in promised if one.claim.mems and one.at_ns <= worst.last_at_ns]

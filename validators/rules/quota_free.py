@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from toolkit.model.claim_changes import quota_promised_anew
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence
 from toolkit.model.runtimes import whole_of
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import file_history, view
+from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
 from validators.quota.kept import UNKNOWN, may_keep
 from validators.rule import Judgement, Rule, RuleDoc, prose
@@ -25,7 +25,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
 def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[BandwidthUse]) -> Verdict:
     measures: dict[str, Measure] = {}
     verdict = Judgement(ID, claim.name, measures)
-    anew_ns = quota_promised_anew(claims, claim)
+    anew_ns = quota_renewed_ns(claim, claims, evidence)
     if anew_ns is not None:
         return verdict(Outcome.UNDECIDED, f"its quota was promised anew at {anew_ns / 1e9:.1f} s")
     if claim.quota_us is not None and claim.quota_us >= 0:

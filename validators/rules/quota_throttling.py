@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from toolkit.model.claim_changes import quota_promised_anew
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import CpuUse, Evidence
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import file_history, view
+from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
 from validators.quota.broken import broken
 from validators.quota.case import Case, Finding, make_case, passed, undecided
@@ -29,7 +29,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     verdicts = []
     for claim in claims.claims:
         measures: dict[str, Measure] = {}
-        anew_ns = quota_promised_anew(claims, claim)
+        anew_ns = quota_renewed_ns(claim, claims, evidence)
         if anew_ns is not None:
             # The counters are of the whole window.
             finding = undecided(f"its quota was promised anew at {anew_ns / 1e9:.1f} s")

@@ -36,8 +36,11 @@ def watched(guest: Guest, *words: str, code: int | None = None) -> dict[str, Any
     return dict(json.loads(done.text))
 
 
-def before_and_after(guest: Guest, option: str, plant: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what one watch found in its first window, and in one that began after a shell's ``plant``."""
+def windows_around(guest: Guest, option: str, act: str, codes: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Return what one watch found in its first window, in those in which a shell did this, and in one that began after.
+
+    :param codes: the exit codes that the watch may have.
+    """
     runs = guest.sh("mktemp -d /tmp/runs-XXXXXX")
     source = f"import os\nopen('{runs}.pid', 'w').write(str(os.getpid()))\n{COMMAND}"
     words = [option, "--window", "4", "--output", runs]
@@ -45,18 +48,30 @@ def before_and_after(guest: Guest, option: str, plant: str) -> tuple[dict[str, A
     # Windows are saved when they have been judged: by then another may have ended, and one more be open.
     script = f"""
 until [ -s {runs}/*/window-000001/result.json ]; do sleep 0.2; done
-{plant}
+{{ {act}; }} >&2
 later=$(printf %s/window-%06d {runs}/* $(($(ls -d {runs}/*/window-* | wc -l) + 3)))
 until [ -s $later/result.json ]; do sleep 0.2; done
-cat {runs}/*/window-000001/result.json
-echo
+for result in {runs}/*/window-*/result.json; do
+    case $result in $later*) break;; esac
+    cat $result
+    echo
+done
 cat $later/result.json
 kill -INT $(cat {runs}.pid)
 """
     # A watch that ends early ends this wait, too.
     read = guest.start(["sh", "-euc", script], timeout_s=300).result(beside=watch).check()
     done = watch.result()
-    assert done.code == 1, done.text + done.error_text
-    decoder, text = json.JSONDecoder(), read.text.strip()
-    first, end = decoder.raw_decode(text)
-    return first, json.loads(text[end:])
+    assert done.code in codes, done.text + done.error_text
+    decoder, text, found = json.JSONDecoder(), read.text.strip(), []
+    while text:
+        one, end = decoder.raw_decode(text)
+        found.append(one)
+        text = text[end:].strip()
+    return found
+
+
+def before_and_after(guest: Guest, option: str, plant: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what one watch found in its first window, and in one that began after a shell's ``plant``."""
+    first, *_, last = windows_around(guest, option, plant, codes=(1,))
+    return first, last

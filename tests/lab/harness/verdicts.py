@@ -11,6 +11,11 @@ def verdicts_of(found: dict[str, Any], rule: str) -> dict[str, dict[str, Any]]:
     return {verdict["subject"]: verdict for verdict in found["verdicts"] if verdict["rule"] == rule}
 
 
+def failed_of(found: dict[str, Any], subject: str) -> list[dict[str, Any]]:
+    """Return the verdicts that failed about a subject."""
+    return [one for one in found["verdicts"] if (one["subject"], one["outcome"]) == (subject, "failed")]
+
+
 TIMING = (
     r"the planted escape was reported after [\d.]+ ms \(stated: \d+ ms\)",
     r"\S+: CPU time by the ledger [\d.]+ ms, by the cgroup [\d.]+ ms \(allowed .*\)",
