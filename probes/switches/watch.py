@@ -196,7 +196,8 @@ class SwitchWatch(Watch[SwitchEdge]):
         """Return the window up to this edge."""
         state, offences, intruders = self._state, *self._collect()
         self._slept(self.window.present())
-        if intruders:
+        if intruders and self.window.closed:
+            # Also those that are gone by the next window; a look at an open one asks for what it does not know.
             self._cgroups.refresh()
         return SwitchReading(
             first=self._first,

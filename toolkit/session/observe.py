@@ -31,7 +31,7 @@ from toolkit.session.stopping import Signals
 
 TICK_S = 0.05
 """How often user space looks, while it waits, whether something is the case of which nobody gives notice."""
-IDLE_TICK_S = 0.25
+IDLE_TICK_S = 1.0
 """How often it does where nothing but time is awaited: reports, signals and what :meth:`Observation.wake` is called for
 end the pause at once."""
 

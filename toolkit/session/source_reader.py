@@ -27,8 +27,10 @@ class SourceReader:
     def __init__(self, source: LiveSource, history: LayerHistory) -> None:
         self._source, self._history = source, history
         self._latest: SourceReading | None = None
-        self._latest_ns, self._read_ns = 0, 0
-        """When a reading began (CLOCK_MONOTONIC): the latest one, the last that is over, with an answer or without."""
+        self._latest_ns, self._begun_ns, self._read_ns = 0, 0, 0
+        """When a reading began (CLOCK_MONOTONIC): the latest one that was answered, the latest of all, the last that is
+        over, with an answer or without.
+        """
         self._changes: Changes | None = None
         self._asked = threading.Event()
         self._lock = threading.Lock()
@@ -78,7 +80,8 @@ class SourceReader:
             return lambda: True
 
         def heard() -> bool:
-            if self._read_ns < due_ns <= time.monotonic_ns() and not self._asked.is_set():
+            # One that is under way by then is what was asked for.
+            if self._begun_ns < due_ns <= time.monotonic_ns() and not self._asked.is_set():
                 self._asked.set()
                 changes.wake()
             return self._read_ns >= due_ns
@@ -93,9 +96,9 @@ class SourceReader:
             if not self._try(lambda: self._await(changes)):
                 self._stop.wait(self._source.every_s)
             if not self._stop.is_set():
-                began_ns = time.monotonic_ns()
-                self._try(lambda: self._read(began_ns))  # noqa: B023 called at once
-                self._read_ns = began_ns
+                self._begun_ns = time.monotonic_ns()
+                self._try(lambda: self._read(self._begun_ns))
+                self._read_ns = self._begun_ns
 
     def _await(self, changes: Changes) -> None:
         """Wait until something changes, somebody asks, or it is time."""

@@ -55,8 +55,10 @@ SHARE, EVERY_MAX_S = 0.005, 6.0
 without a sign. What a node writes has one: state files, CPUs of containers, cgroups that come and go."""
 ENDING_NS = 5_000_000_000
 """So long a runtime may list a container as running whose cgroup is gone: a busy machine's shims wait for a CPU."""
-TURNS = 10
-"""Readings in which every container's status is asked for once, whatever it says."""
+TURNS, A_TURN = 10, 25
+"""Readings in which every container's status is asked for once, whatever it says; more where these would ask for more
+than so many in one.
+"""
 GAUGES_EVERY_NS = 10_000_000_000
 """An answer has thousands of lines, and costs the kubelet time to make."""
 
@@ -254,7 +256,8 @@ class KubeletSource:
         self._turn += 1
         agree = {one: index for index, one in now.agree}
         before, self._differed = self._differed, frozenset(now.subjects.keys() - agree.keys())
-        self._spared = tuple(one for one, index in agree.items() if one not in before and (index + self._turn) % TURNS)
+        turns = max(TURNS, -(-len(agree) // A_TURN))
+        self._spared = tuple(one for one, index in agree.items() if one not in before and (index + self._turn) % turns)
 
     def _ask_again(self, words: ControlWords) -> None:
         """Ask for those, too, whose quota or limit of memory is not what was asked for: it was resized, or it drifts.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -120,6 +121,28 @@ def test_a_source_that_is_asked_is_read_in_a_moment(node: Node) -> None:
         assert after.following.last_reading_ns is not None
         assert (after.following.last_reading_ns >= asked - start, after.later) == (True, ())
     assert node.follower.ask()()
+
+
+def test_a_question_costs_one_reading(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for the answer looks while it is read: that asks for no other one."""
+    node.say(node.claim("a"))
+    reads: list[int] = []
+    go_on = threading.Event()
+
+    def read() -> SourceReading:
+        reads.append(len(reads))
+        assert go_on.wait(30)
+        return SourceReading(claims=ClaimSet(claims=(node.claim("a"),)))
+
+    monkeypatch.setattr(node.source, "read", read)
+    with node.follower:
+        heard = node.follower.ask()
+        until(lambda: heard() or bool(reads))
+        assert not any(heard() for _ in range(3))
+        go_on.set()
+        until(heard)
+        until(node.follower.ask())
+    assert len(reads) == 2
 
 
 def test_a_question_that_fails_is_over_too(node: Node) -> None:

@@ -47,11 +47,11 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wait_in_which_nothing_happens_is_mostly_sleep() -> None:
-    """A watch waits all day: it looks four times a second, and not twenty times."""
+    """A watch waits all day: it looks once a second, and not twenty times."""
     pauses: list[float] = []
-    Open().wait(1.0, pauses.append)
-    assert 3 <= len(pauses) <= 5
-    assert pauses[-1] >= 1.0, "it ends in time"
+    Open().wait(1.2, pauses.append)
+    assert len(pauses) <= 2
+    assert pauses[-1] >= 1.2, "it ends in time"
 
 
 def test_who_waits_for_something_looks_often() -> None:

@@ -144,6 +144,18 @@ def test_cpus_that_were_given_out_again_are_not_freed(node: Node) -> None:
     assert cpus(node.read()) == {"new/main": "2-3", "web/app": "0-1"}
 
 
+def test_of_hundreds_few_statuses_are_asked_for_in_one_reading(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many readings it takes until every container's was."""
+    monkeypatch.setattr(follow, "TURNS", 1)
+    monkeypatch.setattr(follow, "A_TURN", 1)
+    node.read()
+    turns = []
+    for _ in range(2):
+        node.read()
+        turns += node.asked
+    assert sorted(turns) == [DB, WEB]
+
+
 def test_statuses_are_asked_for_while_layers_differ(node: Node) -> None:
     """All at first; of those that agree some in turn; of one whose cgroup drifts always."""
     node.read()
