@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.integration.endless_watch import IN, ONLINE, OUT, V1_CPUSETS, Watch, document, place
@@ -98,6 +99,32 @@ def test_what_goes_wrong_in_a_window_is_said_of_that_window(watch: Watch, task: 
     assert code == 1
     escaped(result, windows, back_in)
     unseen(result, windows, stopped_in)
+
+
+def clean_canary(watch: Watch) -> int:
+    """Return the process of the control that keeps its claim."""
+    (found,) = [
+        child.pid
+        for child in psutil.Process(watch.process.pid).children(recursive=True)
+        if "pinproof-canary-clean" in Path(f"/proc/{child.pid}/cgroup").read_text()
+    ]
+    return found
+
+
+def test_a_control_that_somebody_moves_spoils_its_window_and_fails_none(watch: Watch) -> None:
+    """As kernels before 6.2 do when systemd switches a cpuset controller on: it was outside its set indeed."""
+    watch.wait_for_windows(1)
+    pid = clean_canary(watch)
+    os.sched_setaffinity(pid, os.sched_getaffinity(0) - os.sched_getaffinity(pid))
+    moved_in = watch.ended() + 1
+    watch.wait_for_windows(moved_in + 1)
+    _, _, windows = watch.end()
+    health = {number: verdict(one, "evidence-health", "node") for number, one in windows.items()}
+    assert [one for one in health.values() if one["outcome"] == "failed"] == []
+    spoilt = {number for number, one in health.items() if "clean canary did not run to the end where" in one["reason"]}
+    assert spoilt
+    assert spoilt <= {moved_in, moved_in + 1}
+    assert health[max(health)]["outcome"] == "passed", health[max(health)]
 
 
 def escaped(result: dict[str, Any], windows: dict[int, dict[str, Any]], back_in: int) -> None:

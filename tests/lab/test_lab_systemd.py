@@ -100,6 +100,20 @@ def test_watch_of_units(guest: Guest) -> None:
 
 
 @SYSTEMD
+def test_a_unit_that_begins_anew_under_its_name(guest: Guest) -> None:
+    """Its cgroup is there again, with another set, before systemd was asked: neither it nor a control has failed."""
+    start = "systemd-run --unit lab-n -p AllowedCPUs={} sleep 1000"
+    guest.sh(start.format(3), timeout_s=120)
+    try:
+        act = f"systemctl stop lab-n; {start.format(6)}"
+        found = windows_around(guest, "--systemd", act, codes=(0, 3))
+        assert [one for window in found for name in ("node", "lab-n.service") for one in failed_of(window, name)] == []
+        assert_clean(verdicts_of(found[-1], "applied")["lab-n.service"])
+    finally:
+        guest.sh("systemctl stop lab-n", timeout_s=120)
+
+
+@SYSTEMD
 def test_a_reload_takes_back_what_others_wrote(guest: Guest) -> None:
     """``daemon-reload`` writes a unit's own values over those that somebody wrote behind systemd's back."""
     properties = "-p AllowedCPUs=2-3 -p CPUQuota=33% -p CPUWeight=250"

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import CpuUse, Evidence
+from toolkit.model.evidence import CpuUse, Evidence, Transition
 from toolkit.model.evidence.following import Granted
 from toolkit.model.verdict import Offender
 
@@ -35,7 +35,11 @@ def with_grants(evidence: Evidence) -> Evidence:
     came after the last reading of the node (the watch got no CPU, for example) becomes a blind spot.
     """
     following = evidence.following
-    if following is None or not evidence.offenders:
+    if following is None:
+        return evidence
+    anew = made_anew(evidence)
+    evidence = replace(evidence, granted=(*evidence.granted, *anew)) if anew else evidence
+    if not evidence.offenders:
         return evidence
     kept, doubted = list[Offender](), list[Offender]()
     forgiven: dict[tuple[str, int], list[Offender]] = {}
@@ -64,6 +68,41 @@ def with_grants(evidence: Evidence) -> Evidence:
         spot = BlindSpot(text=text, witnesses=(Witness.SWITCHES,), start_at_ns=following.known_until_ns)
         coverage = replace(coverage, blindness=(*coverage.blindness, spot), blind_spots=(*coverage.blind_spots, text))
     return replace(evidence, cpu_use=rows, offenders=tuple(kept), coverage=coverage)
+
+
+def made_anew(evidence: Evidence) -> tuple[Granted, ...]:
+    """Return what was granted to cgroups that were made again under their name, before their source spoke of them.
+
+    A unit that stops and starts has one name for both lives. The kernel side takes the new cgroup for the claim's at
+    once; where the source says next that the claim has ended, what bound until then was the old life's promise. What
+    binds is the next one, of this window or just after it. Until there is one the claim has no CPUs, and what ran is
+    judged by the old.
+    """
+    if not any(one.what == "cgroup-made" for one in evidence.transitions):
+        return ()
+    events: dict[str, list[Transition]] = {}
+    for one in sorted(evidence.transitions, key=lambda one: one.start_at_ns):
+        events.setdefault(one.claim, []).append(one)
+    found = []
+    for claim, rows in events.items():
+        gone_ns = made_ns = None
+        for one in rows:
+            if one.what == "cgroup-gone":
+                gone_ns, made_ns = one.start_at_ns, None
+            elif one.what == "cgroup-made" and gone_ns is not None:
+                made_ns = one.start_at_ns
+            elif one.what == "claim-removed" and made_ns is not None:
+                cpus = _promised_next(claim, one.start_at_ns, evidence)
+                found.append(Granted(claim=claim, cpus=cpus, since_ns=made_ns, until_ns=one.end_at_ns))
+                gone_ns = made_ns = None
+    return tuple(found)
+
+
+def _promised_next(name: str, at_ns: int, evidence: Evidence) -> CpuSet:
+    """Return the CPUs of a claim's next life; none where nobody has spoken of it yet."""
+    changes = sorted((one for one in evidence.claim_changes if one.at_ns >= at_ns), key=lambda one: one.at_ns)
+    later = (*(one.claim for one in changes), *evidence.later)
+    return next((one.cpus for one in later if one.name == name and one.cpus is not None), CpuSet())
 
 
 def is_unknown(at_ns: int, evidence: Evidence) -> bool:

@@ -31,7 +31,7 @@ POSITIVE, CLEAN = "pinproof-canary-positive", "pinproof-canary-clean"
 NAMES = (POSITIVE, CLEAN)
 _STATUS = re.compile(r"^(State|Cpus_allowed_list):\t(\S+)", re.MULTILINE)
 NOT_RUNNING = -1
-"""The planted switches of a canary that did not run from one end of a window to the other."""
+"""The planted switches of a canary that did not run where it was put from one end of a window to the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +108,13 @@ def _runs_on(pid: int, cpus: CpuSet, root: Path) -> bool:
 
 
 def planted_switches(pair: CanaryPair, root: Path) -> dict[str, int | None]:
-    """Return how often the kernel says that each canary was switched out so far; ``None``: it does not run."""
+    """Return how often the kernel says that each canary was switched out so far; ``None``: it does not run where it was
+    put. Kernels before 6.2 forget affinities when a cpuset controller is switched on or off, as systemd does for units.
+    """
     found: dict[str, int | None] = {}
     for claim in pair.claims:
-        counts = [context_switches(pid, root) for pid in cgroupfs.pids(pair.hierarchy, claim.cgroup)]
+        pids = cgroupfs.pids(pair.hierarchy, claim.cgroup)
+        counts = [context_switches(pid, root) if _runs_on(pid, pair.places[claim.name], root) else None for pid in pids]
         known = [count for count in counts if count is not None]
         found[claim.name] = sum(known) if known and len(known) == len(counts) else None
     return found

@@ -240,14 +240,15 @@ def _controls(evidence: Evidence) -> list[str]:
         found.append("no clean canary ran")
     # What a control showed until it ended is no proof of the rest of the window.
     found += [
-        f"the {'positive control' if canary.positive else 'clean canary'} did not run to the end"
+        f"the {'positive control' if canary.positive else 'clean canary'} did not run to the end where it was put"
         for canary in evidence.canaries
         if canary.planted_switches < 0
     ]
     for canary in positive:
         found += _positive(canary)
     for canary in clean:
-        if clean_canary_reported(canary):
+        # One that was moved was out of its set indeed.
+        if clean_canary_reported(canary) and canary.planted_switches >= 0:
             found.append(
                 f"the clean canary was reported ({canary.out_of_set_switches} switches): false alarms possible"
             )

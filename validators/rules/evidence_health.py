@@ -59,7 +59,7 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
     wrong += [
         f"the canary that kept its claim was reported ({canary.out_of_set_switches} switches on a wrong CPU)"
         for canary in evidence.canaries
-        if clean_canary_reported(canary) and not _lost_its_cpu(canary, evidence)
+        if clean_canary_reported(canary) and canary.planted_switches >= 0 and not _lost_its_cpu(canary, evidence)
     ]
     if wrong:
         return verdict(Outcome.FAILED, summary(wrong))

@@ -158,3 +158,58 @@ def test_who_had_no_grant_keeps_what_the_row_says_of_the_longest() -> None:
     )
 
     assert (row.out_of_set_longest_ns, row.out_of_set_samples) == (4 * MS, 1)
+
+
+def of_one_name(next_cpus: str | None, *, first_ms: int = 200, gone: bool = True, later: bool = False) -> Evidence:
+    """The unit ``web`` stopped and started: its cgroup went at 100 ms and was there again at 150 ms, with CPU 2.
+
+    At 300 ms its source said that it had ended; at 400 ms, or after the window, what its next life is promised.
+    """
+    known = replace(claim_web(), cpus=cpus(next_cpus or ""))
+    ends = [("cgroup-made", 150), ("claim-removed", 300)]
+    moments = [("cgroup-gone", 100), *ends] if gone else ends
+    base, spoken = widened(first_ms=first_ms), next_cpus is not None and not later
+    anew = Transition(
+        claim="web",
+        what="mask-change",
+        start_at_ns=400 * MS,
+        end_at_ns=400 * MS,
+        cpus_before=claim_web().cpus,
+        cpus_after=known.cpus,
+        cause="systemd",
+    )
+    only = tuple(
+        replace(row, run_ns=row.out_of_set_ns, switches=row.out_of_set_switches) if row.out_of_set_ns else row
+        for row in base.cpu_use
+    )
+    return replace(
+        base,
+        cpu_use=base.cpu_use if spoken else only,
+        offenders=tuple(replace(one, last_at_ns=(first_ms + 50) * MS) for one in base.offenders),
+        transitions=tuple(
+            Transition(claim="web", what=what, start_at_ns=at_ms * MS, end_at_ns=at_ms * MS) for what, at_ms in moments
+        )
+        + ((anew,) if spoken else ()),
+        claim_changes=(ClaimChange(at_ns=400 * MS, claim=known),) if spoken else (),
+        later=(known,) if next_cpus and later else (),
+    )
+
+
+@pytest.mark.parametrize("rule", ["cpuset-containment", "affinity-mask"])
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [
+        (of_one_name("0-2"), Outcome.PASSED),
+        (of_one_name("0-2", later=True), Outcome.PASSED),
+        (of_one_name("0-1"), Outcome.FAILED),
+        (of_one_name(None), Outcome.FAILED),
+        (of_one_name("0-2", gone=False), Outcome.FAILED),
+        (of_one_name("0-2", first_ms=90), Outcome.FAILED),
+    ],
+    ids=["next", "next-after-the-window", "another-set", "nobody-speaks", "not-made-again", "before"],
+)
+def test_a_cgroup_that_was_made_again_has_what_its_next_life_is_promised(
+    rule: str, found: Evidence, outcome: Outcome
+) -> None:
+    """Until its source speaks of it the kernel side judges it by the promise of the life before."""
+    assert verdict(rule, found).outcome is outcome

@@ -12,8 +12,8 @@ from toolkit.model.serde import CpuId, stage_value
 class Canary:
     """A control: a cgroup of ours with a claim that is deliberately false (``positive``) or true (``clean``).
 
-    :param planted_switches: by the kernel's own count; negative: it did not run from one end of the window to
-        the other.
+    :param planted_switches: by the kernel's own count; negative: it did not run where it was put from one end of the
+        window to the other.
     """
 
     positive: bool
