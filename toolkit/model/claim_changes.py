@@ -6,7 +6,7 @@ Source: ``docs/principles.md``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.serde import stage_value
@@ -39,11 +39,14 @@ def in_force(claims: ClaimSet, changes: Iterable[ClaimChange]) -> ClaimSet:
     history = {claim.name: [ClaimChange(at_ns=0, claim=claim)] for claim in claims.claims}
     for change in changes:
         history.setdefault(change.claim.name, []).append(change)
+    now = replace(claims, claims=tuple(versions[-1].claim for versions in history.values()))
+    return with_history(now, {name: tuple(versions) for name, versions in history.items()})
+
+
+def with_history(claims: ClaimSet, history: dict[str, tuple[ClaimChange, ...]]) -> ClaimsInForce:
+    """Return the claims with what they promised before. :param history: as in :class:`ClaimsInForce`."""
     values = {name: getattr(claims, name) for name in ClaimSet.__dataclass_fields__}
-    return ClaimsInForce(
-        **values | {"claims": tuple(versions[-1].claim for versions in history.values())},
-        history={name: tuple(versions) for name, versions in history.items()},
-    )
+    return ClaimsInForce(**values, history=history)
 
 
 def versions(claims: ClaimSet, claim: Claim) -> tuple[ClaimChange, ...]:

@@ -14,7 +14,16 @@ from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
-from toolkit.model.evidence.following import EndedLife, Following, Forgotten, Gauges, GivingBack, Granted, Making
+from toolkit.model.evidence.following import (
+    UNREAD_NS,
+    EndedLife,
+    Following,
+    Forgotten,
+    Gauges,
+    GivingBack,
+    Granted,
+    Making,
+)
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_evidence import NodeEvidence
 from toolkit.model.state_files import StateReading
@@ -25,8 +34,6 @@ KEPT_NS = 600_000_000_000
 """How long what was followed by something else is kept: longer than a window is open or waits to be judged."""
 AFTER_NS = 2_000_000_000
 """So long a window's end waits for a reading: whether the runtime followed a cgroup that changed is in it."""
-RENEWED_NS = 15_000_000_000
-"""So long a node may go unread: what was promised anew later than that after a window was not written in it."""
 MAX_STATES = 64
 MAX_TIMES = 4096
 
@@ -199,7 +206,7 @@ class LayerHistory:
                 renewed=tuple(
                     replace(one, at_ns=one.at_ns - start_ns)
                     for one in self._renewed
-                    if end_ns < one.at_ns <= end_ns + RENEWED_NS
+                    if end_ns < one.at_ns <= end_ns + UNREAD_NS
                 ),
                 ended_lives=tuple(lives),
             )

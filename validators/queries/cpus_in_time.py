@@ -8,12 +8,10 @@ from __future__ import annotations
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
+from toolkit.model.evidence.following import UNREAD_NS
 from toolkit.model.runtimes import SETUP_NS
 from validators.queries import view
 from validators.queries.promised_anew import renewed
-
-UNREAD_NS = 15 * view.NANOSECONDS
-"""So long a node may go unread before what it promises now is known."""
 
 
 def promised(

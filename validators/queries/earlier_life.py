@@ -6,17 +6,16 @@ end. A life that began in the window, too, came and went in it, and is not judge
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from toolkit.model.claim_changes import ClaimsInForce, versions
+from toolkit.model.claim_changes import versions, with_history
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence, Transition
 from toolkit.model.verdict import Verdict
 from validators.queries import view
+from validators.queries.file_history import ENDS
 from validators.wording import seconds
-
-ENDS = ("cgroup-gone", "claim-removed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +58,10 @@ def earlier_life(claim: Claim, claims: ClaimSet, evidence: Evidence) -> EarlierL
     known_ns = every[len(mine)].at_ns if len(mine) < len(every) else lives[-1].until_ns
     transitions = tuple(view.changes_of(claim.name, evidence.transitions))
     end_ns = _end_ns(transitions, known_ns)
-    values = {one.name: getattr(claims, one.name) for one in fields(ClaimSet)}
     back, forgotten = view.by_claim(evidence.giving_back), view.by_claim(evidence.forgotten)
     return EarlierLife(
         claim=mine[-1].claim,
-        claims=ClaimsInForce(**values, history={claim.name: mine}),
+        claims=with_history(claims, {claim.name: mine}),
         evidence=replace(
             evidence,
             duration_ns=end_ns,

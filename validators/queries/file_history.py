@@ -22,6 +22,8 @@ SWEPT_LIMIT_NS = 15 * view.NANOSECONDS
 """Where every write is reported, all files are read every 10 s at least (a node with hundreds of claims), and on a busy
 machine half of that later."""
 STARTS = frozenset({"cgroup-made", "claim-added", "restart"})
+ENDS = frozenset({"cgroup-gone", "claim-removed"})
+"""After these nothing of what was promised before has to hold any more."""
 Problem = Callable[[CgroupFiles, CpuSet | None], str]
 """What is wrong with a reading, by the CPU set that was promised at its time; empty: nothing."""
 

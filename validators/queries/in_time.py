@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
+from toolkit.model.evidence.following import UNREAD_NS
 from toolkit.model.runtimes import SETUP_NS
 from validators.queries import file_history
-from validators.queries.cpus_in_time import UNREAD_NS
 
 
 def promised_at(at_ns: int, promised: tuple[ClaimChange, ...]) -> tuple[Claim, ...]:

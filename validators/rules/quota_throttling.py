@@ -18,7 +18,6 @@ from validators.witness import Witness
 ID = "quota-throttling"
 PERIODS_NEEDED = 20
 """So many that what a pool may hold at both ends of a window (two periods' worth) is a tenth of what it says."""
-ENDS = frozenset({"cgroup-gone", "claim-removed"})
 PERIODS_BY_CHANCE = 2
 """Throttled periods that tasks which start or stop at an edge of the window can cause."""
 
@@ -65,7 +64,7 @@ def _short_life(claim: Claim, evidence: Evidence, rows: list[CpuUse]) -> Finding
     """
     own = view.level(view.levels_of(claim, evidence), 0)
     changes = view.changes_of(claim.name, evidence.transitions)
-    ends = [t.end_at_ns for t in changes if t.what in ENDS]
+    ends = [t.end_at_ns for t in changes if t.what in file_history.ENDS]
     began_ns = max([t.start_at_ns for t in changes if t.what in file_history.STARTS] + [0])
     if own is None or not ends or claim.quota_us is None:
         return None

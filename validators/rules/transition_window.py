@@ -12,15 +12,13 @@ from toolkit.model.evidence.following import Granted
 from toolkit.model.granted import granted_at
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import count
-from validators.queries import view
+from validators.queries import file_history, view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 
 ID = "transition-window"
 EVENTS = frozenset({"cgroup-gone", "cgroup-made"})
 """What happened to a cgroup at one moment: no change of a promise that would have to hold."""
-ENDS = frozenset({"cgroup-gone", "claim-removed"})
-"""After these nothing of what was promised before has to hold any more."""
 SCAN_NS = 700_000_000
 """How long a thread may go unread where that was not measured: the pause between two scans, and our wait for a CPU."""
 
@@ -29,7 +27,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that changed while it was watched."""
     changes = view.by_claim(change for change in evidence.transitions if change.what not in EVENTS)
     masks = view.by_claim(evidence.thread_masks)
-    ends = view.by_claim(change for change in evidence.transitions if change.what in ENDS)
+    ends = view.by_claim(change for change in evidence.transitions if change.what in file_history.ENDS)
     changed = [claim for claim in claims.claims if claim.name in changes]
     if not changed:
         reason = "no claim changed in the window"

@@ -20,6 +20,12 @@ MS = 1_000_000
 GRANTED = Granted(claim="web", cpus=cpus("2"), since_ns=100 * MS, until_ns=300 * MS)
 
 
+def moved(what: str, at_ms: int, after: str, cause: str) -> Transition:
+    """The set of ``web`` was changed in a moment."""
+    at_ns, sets = at_ms * MS, {"cpus_before": claim_web().cpus, "cpus_after": cpus(after)}
+    return Transition(claim="web", what=what, start_at_ns=at_ns, end_at_ns=at_ns, cause=cause, **sets)
+
+
 def widened(*granted: Granted, first_ms: int = 200, more: tuple[Transition, ...] = ()) -> Evidence:
     """``web`` ran on CPU 2 from a moment on, and its set grew by it at 300 ms."""
     base = evidence()
@@ -36,15 +42,7 @@ def widened(*granted: Granted, first_ms: int = 200, more: tuple[Transition, ...]
         longest_ns=4 * MS,
         switches=2,
     )
-    grew = Transition(
-        claim="web",
-        what="cpus",
-        start_at_ns=300 * MS,
-        end_at_ns=300 * MS,
-        cpus_before=claim_web().cpus,
-        cpus_after=cpus("0-2"),
-        cause="kubelet",
-    )
+    grew = moved("cpus", 300, "0-2", "kubelet")
     return replace(
         base,
         cpu_use=(*inside, use("web", 0), outside),
@@ -169,15 +167,7 @@ def of_one_name(next_cpus: str | None, *, first_ms: int = 200, gone: bool = True
     ends = [("cgroup-made", 150), ("claim-removed", 300)]
     moments = [("cgroup-gone", 100), *ends] if gone else ends
     base, spoken = widened(first_ms=first_ms), next_cpus is not None and not later
-    anew = Transition(
-        claim="web",
-        what="mask-change",
-        start_at_ns=400 * MS,
-        end_at_ns=400 * MS,
-        cpus_before=claim_web().cpus,
-        cpus_after=known.cpus,
-        cause="systemd",
-    )
+    anew = moved("mask-change", 400, next_cpus or "", "systemd")
     only = tuple(
         replace(row, run_ns=row.out_of_set_ns, switches=row.out_of_set_switches) if row.out_of_set_ns else row
         for row in base.cpu_use

@@ -104,6 +104,9 @@ ASSIGNMENTS = "resource_manager_container_assignments"
 KUBELET_START = "process_start_time_seconds"
 """When the kubelet's process started: its counters are of that time on."""
 
+UNREAD_NS = 15_000_000_000
+"""So long a node may go unread before what it promises now is known, and has been written."""
+
 LIMITS = "limits"
 """The part of :attr:`Following.missing` that names limits that are, or may be, asked for and are not promised."""
 
