@@ -9,95 +9,26 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from probes.observer import Observer
 from probes.switches.ledger import Ledger
-from tests.integration.membership_lab import Account, Mover, Stays, complete, home, procs, switches_on, verdict
+from tests.integration.intruder_lab import IN, ONLINE, OUT, POD, SYSTEM, Node, lost, node_of_pods, play, rows, total_ns
+from tests.integration.membership_lab import Mover, Stays, home, procs
 from tests.integration.perf_account import PerfAccount
-from tests.integration.probe_lab import cgroup, wait_for
-from toolkit.host import cgroupfs
-from toolkit.model.claims import Claim, ClaimSet, Isolation
-from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Evidence, Intruder, OwnerClass
+from tests.integration.probe_lab import wait_for
+from toolkit.model.evidence import OwnerClass
 from toolkit.model.verdict import Outcome
 
-ONLINE = sorted(os.sched_getaffinity(0))
-IN, OUT = ONLINE[0], ONLINE[-1]
-"""``OUT`` is exclusively another's."""
 pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="needs a CPU that nobody may use")]
-POD, SYSTEM = OwnerClass.FOREIGN_POD, OwnerClass.SYSTEM
-
-
-@dataclass(frozen=True)
-class Node:
-    """The pods' root with an exclusive container's cgroup, and two pods without a claim."""
-
-    observer: Observer
-    claims: ClaimSet
-    evil: str
-    other: str
-    db: str
-
-    def exclusive(self, evidence: Evidence) -> Outcome:
-        return verdict(self.claims, evidence, "exclusive-cpus")
 
 
 @pytest.fixture(scope="module")
 def node(ledger: Ledger) -> Iterator[Node]:
     """One observer for all windows of this module."""
-    with cgroup(f"pinproof-pods-{os.getpid()}") as root:
-        for name in ("db", "evil", "other"):
-            cgroupfs.identity_dir(cgroupfs.detect(), f"{root}/{name}").mkdir()
-        db = Claim(name="db", cgroup=f"{root}/db", cpus=CpuSet.of([OUT]), isolation=Isolation.CONTAINER)
-        claims = ClaimSet(claims=(db,), pods_root=root)
-        with Observer(claims, ledger=ledger) as observer:
-            yield Node(observer, claims, f"{root}/evil", f"{root}/other", f"{root}/db")
-
-
-@pytest.fixture(autouse=True)
-def beside() -> Iterator[None]:
-    """The test itself is no intruder."""
-    os.sched_setaffinity(0, {IN})
-    yield
-    os.sched_setaffinity(0, set(ONLINE))
-
-
-def play(node: Node, mover: Path, script: str) -> tuple[Evidence, Account, PerfAccount, int]:
-    """Play a script in a window; returns the account, perf's on ``OUT``, and the program's pid."""
-    with (
-        Mover(mover, f"pin {IN} ready {script} pin {IN} tell") as run,
-        PerfAccount(run.pid, OUT, node.observer) as perf,
-    ):
-        node.observer.open_window()
-        run.go()
-        account = run.account()
-        evidence = node.observer.close_window()
-        perf.close()
-        run.end()
-        complete(evidence)
-        return evidence, account, perf, run.process.pid
-
-
-def rows(evidence: Evidence, tid: int, owner: OwnerClass | None = None) -> list[Intruder]:
-    return [row for row in evidence.intruders if row.tid == tid and owner in (None, row.owner)]
-
-
-def lost(evidence: Evidence, perf: PerfAccount, tid: int, *, moves: int = 0, died: int = 0) -> int:
-    """Return how much of an intruder's time the ledger cannot know, as a claim's task or as nobody's.
-
-    Its rows count intervals: a move while it runs ends one without a switch.
-    """
-    counted = sum(row.switches for row in rows(evidence, tid)) + switches_on(evidence, OUT)
-    return perf.lost_ns(counted - moves, died=died)
-
-
-def total_ns(evidence: Evidence, tid: int, owner: OwnerClass, where: str | None = None) -> int:
-    return sum(row.total_ns for row in rows(evidence, tid, owner) if where in (None, row.cgroup))
+    with node_of_pods(ledger) as made:
+        yield made
 
 
 @pytest.mark.parametrize("first", [OUT, IN], ids=["starts on the exclusive CPU", "starts elsewhere"])
@@ -176,73 +107,6 @@ def test_moved_from_the_claim_to_a_foreign_pod(node: Node, mover: Path) -> None:
     # A task inside its set is not looked up at each switch: what hidden threads took before it is in its run time.
     slack = max(0.05 * (on_cpu - seen), 1_000_000)
     assert on_cpu - seen - slack - lost_ns <= own <= on_cpu - seen + slack + hidden_ns
-
-
-def free_tid() -> int:
-    """Return a thread id that nobody has and nobody will get soon."""
-    limit = int(Path("/proc/sys/kernel/pid_max").read_text())
-    last = int(Path("/proc/sys/kernel/ns_last_pid").read_text())
-    start = (last + limit // 2) % (limit - 1000) + 500
-    return next(tid for tid in range(start, limit) if not Path(f"/proc/{tid}").exists())
-
-
-def one_after_the_other(node: Node, mover: Path, tid: int, *blocks: str) -> tuple[Evidence, list[int], int]:
-    """Let the same number's tasks live in turn; returns perf's time of each on ``OUT``, and what may be lost of it."""
-    script = " tell ".join(blocks)
-    with Mover(mover, f"pin {IN} ready {script} tell") as run, PerfAccount(run.pid, OUT, node.observer) as perf:
-        node.observer.open_window()
-        ends = [perf.read_ns()]
-        for _ in blocks:
-            run.go()
-            run.account()
-            ends.append(perf.read_ns())
-        evidence = node.observer.close_window()
-        perf.close()
-        run.end()
-    complete(evidence)
-    return evidence, [end - begin for begin, end in pairwise(ends)], lost(evidence, perf, tid, died=len(blocks))
-
-
-def near(seen_ns: int, on_cpu_ns: int, lost_ns: int) -> None:
-    """Assert that a task's time is perf's, which ends before the task has died: 1 ms for that."""
-    slack = max(0.05 * on_cpu_ns, 1_000_000)
-    assert on_cpu_ns - slack - lost_ns <= seen_ns <= on_cpu_ns + slack, (seen_ns, on_cpu_ns, lost_ns)
-
-
-def test_a_thread_id_used_twice_is_two_tasks(node: Node, mover: Path) -> None:
-    """A system task, and after its death a foreign pod's task with the same number: two intruders."""
-    tid = free_tid()
-    once = f"tid {tid} {{ name first pin {OUT} work 30000 }}"
-    again = f"tidinto {tid} {procs(node.evil).parent} {{ name second pin {OUT} work 60000 }}"
-    evidence, (first, second), lost_ns = one_after_the_other(node, mover, tid, once, again)
-    found = {(row.owner, row.comm, row.cgroup == node.evil): row.total_ns for row in rows(evidence, tid)}
-    assert set(found) == {(SYSTEM, "first", False), (POD, "second", True)}
-    near(found[SYSTEM, "first", False], first, lost_ns)
-    near(found[POD, "second", True], second, lost_ns)
-    assert node.exclusive(evidence) is Outcome.FAILED
-
-
-def test_a_thread_id_used_twice_in_one_place_is_two_tasks(node: Node, mover: Path) -> None:
-    """The same class and cgroup: still two tasks, each with its name and its time."""
-    tid, inside = free_tid(), procs(node.evil).parent
-    script = " ".join(f"tidinto {tid} {inside} {{ name t{n} pin {OUT} work 20000 }}" for n in range(3))
-    evidence, _, perf, _ = play(node, mover, script)
-    assert sorted(row.comm for row in rows(evidence, tid)) == ["t0", "t1", "t2"]
-    lost_ns = lost(evidence, perf, tid, died=3)
-    assert all(row.total_ns >= 10_000_000 - lost_ns for row in rows(evidence, tid))
-
-
-def test_a_thread_id_of_a_dead_member_says_nothing(node: Node, mover: Path) -> None:
-    """A member of the claim dies; a task of nobody's gets its number: no member, and an intruder like any other."""
-    tid = free_tid()
-    member = f"tidinto {tid} {procs(node.db).parent} {{ pin {OUT} work 30000 }}"
-    nobody = f"tid {tid} {{ name nobody pin {OUT} work 60000 }}"
-    evidence, (first, second), lost_ns = one_after_the_other(node, mover, tid, member, nobody)
-    (row,) = rows(evidence, tid)
-    assert (row.owner, row.comm) == (SYSTEM, "nobody")
-    own = sum(use.run_ns for use in evidence.cpu_use if use.claim == "db" and use.cpu == OUT)
-    near(own, first, lost_ns)
-    near(row.total_ns, second, lost_ns)
 
 
 @pytest.mark.parametrize(
