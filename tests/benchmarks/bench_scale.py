@@ -20,13 +20,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from probes.masks.threads import ThreadMasks
 from probes.subjects import Subject
-from tests.benchmarks.kubelet_tree import kubelet_node, kubelet_process, set_cpus
+from tests.benchmarks.kubelet_tree import kubelet_node, kubelet_process, make_container
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
@@ -52,20 +53,20 @@ def container(directories: Collection[Path], threads: int, *, wakes: bool) -> No
 
 @contextlib.contextmanager
 def containers(count: int, threads: int) -> Iterator[list[str]]:
-    """Run the containers, each in a cpuset with all CPUs; yields their cgroups."""
+    """Run the containers, each with all CPUs; yields their cgroups."""
     hierarchy = cgroupfs.detect()
     top = cgroupfs.identity_dir(hierarchy, TOP)
     # As a kubelet with the cgroupfs driver names them.
     places = [top / "kubepods" / f"pod{number:08x}" / f"{number:064x}" for number in range(count)]
     names = [f"{TOP}/{place.relative_to(top)}" for place in places]
-    pids, sets = [], list[Path]()
+    pids, made = [], list[list[Path]]()
     try:
         for number, place in enumerate(places):
-            sets.append(set_cpus(hierarchy, names[number], online()))
+            made.append(make_container(hierarchy, names[number], online()))
             place.mkdir(parents=True, exist_ok=True)
             pid = os.fork()
             if pid == 0:
-                container({sets[-1], place}, threads, wakes=number % WAKER_EVERY == 0)
+                container({*made[-1], place}, threads, wakes=number % WAKER_EVERY == 0)
             pids.append(pid)
         while sum(len((place / "cgroup.threads").read_text().split()) for place in places) < count * threads:
             time.sleep(0.2)
@@ -75,9 +76,10 @@ def containers(count: int, threads: int) -> Iterator[list[str]]:
             os.kill(pid, signal.SIGKILL)
         for pid in pids:
             os.waitpid(pid, 0)
-        made = [one for place in (*places, *sets) for one in (place, place.parent)]
-        above = {one for place in (places[0], *sets[:1]) for one in (place.parents[1], place.parents[2])}
-        for folder in (*made, *sorted(above, key=lambda one: -len(one.parts))):
+        all_places = [*places, *(one for each in made for one in each)]
+        inside = [one for place in all_places for one in (place, place.parent)]
+        above = {one for place in (places[0], *made[0]) for one in (place.parents[1], place.parents[2])}
+        for folder in (*inside, *sorted(above, key=lambda one: -len(one.parts))):
             with contextlib.suppress(FileNotFoundError):
                 folder.rmdir()
 
@@ -177,7 +179,7 @@ def watch(source: list[str], folder: Path, window_s: float, windows: int) -> dic
 
 def of_a_window(folder: Path) -> dict[str, object]:
     """Return what a window says about itself."""
-    evidence = json.loads((folder / "evidence.json").read_text())
+    evidence, result = (json.loads((folder / f"{stage}.json").read_text()) for stage in ("evidence", "result"))
     coverage = evidence["coverage"]
     return {
         "programs_ns_per_switch": evidence["bpf_run_ns"]
@@ -187,6 +189,7 @@ def of_a_window(folder: Path) -> dict[str, object]:
         "longest_gap_ms": max((gap["longest_ns"] for gap in coverage["scan_gaps"]), default=0) / 1e6,
         "allowed_gap_ms": max((gap["allowed_ns"] for gap in coverage["scan_gaps"]), default=0) / 1e6,
         "subjects": len({row["claim"] for row in evidence["thread_masks"]}),
+        "outcomes": Counter(row["outcome"] for row in result["verdicts"]),
         "following": evidence["following"],
         "bytes": {path.name: path.stat().st_size for path in folder.iterdir()},
     }

@@ -16,6 +16,7 @@ from tests.unit.toolkit.sources.socket_server import CRI, container, field, labe
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.host import cgroupfs
+from toolkit.model.cpu_units import linear_weight
 from toolkit.model.cpuset import CpuSet
 
 CONFIG = """apiVersion: kubelet.config.k8s.io/v1beta1
@@ -25,23 +26,54 @@ reservedSystemCPUs: "0"
 """
 
 
-def set_cpus(hierarchy: cgroupfs.Hierarchy, cgroup: str, cpus: CpuSet) -> Path:
-    """Make a container's cgroup where cpusets are, with these CPUs; returns its directory. Those above are made too."""
-    mount = hierarchy.find_controller("cpuset")
-    assert mount is not None, "no cpuset controller"
-    place = mount
+CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory")
+"""In whose hierarchies a runtime makes a container's cgroup; where they are one it is one."""
+SHARES, MEMORY_BYTES = 1024, 1 << 26
+"""What every container has, and its runtime was asked for."""
+
+
+def make_container(hierarchy: cgroupfs.Hierarchy, cgroup: str, cpus: CpuSet) -> list[Path]:
+    """Make a container's cgroup in each hierarchy, with these CPUs; returns its directories. Those above are made too.
+
+    In all of them: a claim whose cgroup has no files of the CPU's bandwidth is not judged, and costs next to nothing.
+    """
+    found: list[Path] = []
+    for controller in CONTROLLERS:
+        mount = hierarchy.find_controller(controller)
+        place = None if mount is None else _made(hierarchy, controller, mount, cgroup)
+        if place is not None and place not in found:
+            found.append(place)
+    for place in found:
+        _limit(place, cpus)
+    return found
+
+
+def _made(hierarchy: cgroupfs.Hierarchy, controller: str, mount: Path, cgroup: str) -> Path:
+    place, is_v2 = mount, hierarchy.is_v2(controller)
     for part in cgroup.strip("/").split("/"):
-        if hierarchy.is_v2("cpuset"):
+        if is_v2:
             with contextlib.suppress(OSError):  # of the root: what it has it keeps
-                (place / "cgroup.subtree_control").write_text("+cpuset")
+                (place / "cgroup.subtree_control").write_text(f"+{controller}")
         place = place / part
         if not place.is_dir():
             place.mkdir()
-        if not hierarchy.is_v2("cpuset") and not (place / "cpuset.mems").read_text().strip():
+        if controller == "cpuset" and not is_v2 and not (place / "cpuset.mems").read_text().strip():
             (place / "cpuset.mems").write_text((place.parent / "cpuset.mems").read_text())
             (place / "cpuset.cpus").write_text((place.parent / "cpuset.cpus").read_text())
-    (place / "cpuset.cpus").write_text(str(cpus))
     return place
+
+
+def _limit(place: Path, cpus: CpuSet) -> None:
+    words = {
+        "cpuset.cpus": str(cpus),
+        "cpu.shares": str(SHARES),
+        "cpu.weight": str(linear_weight(SHARES)),
+        "memory.limit_in_bytes": str(MEMORY_BYTES),
+        "memory.max": str(MEMORY_BYTES),
+    }
+    for name, word in words.items():
+        if (place / name).exists():
+            (place / name).write_text(word)
 
 
 def shuffled(entries: Sequence[bytes]) -> bytes:
@@ -81,7 +113,7 @@ def kubelet_node(folder: Path, cgroups: Sequence[str], cpus: CpuSet) -> Iterator
         name, box = f"pod-{number}", f"{number:x}".rjust(64, "b")
         listed.append(field(1, container(one, box, "main", labels(pod, name, "main"))))
         boxes.append(field(1, sandbox(box, pod, name)))
-        said[one] = status(one, cgroup, str(cpus))
+        said[one] = status(one, cgroup, str(cpus), shares=SHARES, memory=MEMORY_BYTES)
         (logs / f"{name}_default_main-{one}.log").symlink_to("/dev/null")
     with served(
         folder / "c.sock",
