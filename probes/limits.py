@@ -21,7 +21,13 @@ def widen(open_files: int = OPEN_FILES) -> None:
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = open_files if hard == resource.RLIM_INFINITY else min(open_files, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    boundless = resource.RLIM_INFINITY
+    if soft == boundless or soft >= open_files:
+        return
+    # The hard limit, too, where we may: of control files that cannot stay open each is opened at every reading.
+    may_raise = (open_files, hard if hard == boundless else max(hard, open_files))
+    may_not = (open_files if hard == boundless else min(open_files, hard), hard)
+    for wanted in (may_raise, may_not):
         with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, wanted)
+            return

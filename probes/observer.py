@@ -29,7 +29,7 @@ from probes.windows import Windows
 from probes.witness import Witness
 from toolkit.errors import InputError
 from toolkit.host import cgroup_mounts, cgroupfs
-from toolkit.host.kept_files import MOST_COUNTERS, KeptFiles
+from toolkit.host.kept_files import MOST_COUNTERS, SHARE_COUNTERS, KeptFiles
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
@@ -74,7 +74,7 @@ class Observer(Windows):
             check_place(claim)  # before anything is compiled
         with ExitStack() as stack:
             self.kept = self._lent or stack.enter_context(KeptFiles())
-            self.kept_counters = stack.enter_context(KeptFiles(MOST_COUNTERS))
+            self.kept_counters = stack.enter_context(KeptFiles(MOST_COUNTERS, SHARE_COUNTERS))
             if not self._borrowed:
                 stack.enter_context(loaded.attached(self.ledger))
             stack.enter_context(self.ledger.lent())

@@ -41,6 +41,7 @@ class ControlFiles:
         self._swept, self._watched = Clock(at_ns), Clock(at_ns)
         self._end_ns: int | None = None
         self._unsettled: dict[str, int] = {}
+        self._renewed = False
         self.readings = 0
         self.dropped = 0
         """Readings that differed and were not kept: too many."""
@@ -56,6 +57,31 @@ class ControlFiles:
             self._swept.beat(began)
             self._watched.beat(began)
             self.readings += 1
+
+    def read_sets(self, cgroups: Iterable[str]) -> None:
+        """Read of all of them what changes without a write, where every write is known of; one that differs is read.
+
+        A window's first such reading looks for cgroups that were renamed, too.
+        """
+        began = time.monotonic_ns()
+        if not self._renewed:
+            self._known.renew()
+        self._renewed = True
+        absent = Absent(began)
+        for cgroup in cgroups:
+            before = self._standing(cgroup)
+            if before is None or self._known.sets(cgroup, absent) != self._known.sets_in(cgroup, before):
+                self._look(cgroup, absent)
+        with self._lock:
+            self._swept.beat(began)
+            self.readings += 1
+
+    def _standing(self, cgroup: str) -> Raw | None:
+        """Return the bytes of the last reading; what the edge of a window has read is known by its meaning."""
+        found, last, known = self._raw.get(cgroup), self._last.get(cgroup), self._known.last(cgroup)
+        if found is None and last is not None and known is not None and last.says(known[1]):
+            found = self._raw[cgroup] = known[0]
+        return found
 
     def looked(self, heard_ns: int) -> None:
         """Note that all were read that were written to until ``heard_ns``, by the word of who sees every write."""

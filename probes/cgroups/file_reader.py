@@ -3,9 +3,10 @@
 Control files: all of them once a second where that costs less than :data:`SHARE` of a CPU. On a node with hundreds of
 claims it would be a thirtieth of one, so the sweep comes as often as the share allows, each :data:`LONGEST_S` at least,
 but only while every write to these files is reported (:mod:`probes.writes`): a cgroup that was written to is then read
-at once. What is changed by nobody's write to it comes from above (a hotplug, a partition beside it), so the
-topmost and those above several claims are read once a second, and where their sets differ all below are; a cgroup that
-was just made is read once a second until all its directories are watched.
+at once. Where a program reports them the sweep is through the files of sets alone: all others change by a write only.
+What is changed by nobody's write to it comes from above (a hotplug, a partition beside it), so the topmost and those
+above several claims are read once a second, and where their sets differ all below are; a cgroup that was just made is
+read once a second until all its directories are watched.
 
 A cgroup's counters are read so that something is known of it when it is deleted; the longer ago, the more of its CPU
 time only the ledger knows.
@@ -38,6 +39,8 @@ COUNTERS_A_ROUND = 100
 """Claims whose counters are read in one round, with all levels above: dearer than control files, and less urgent. So
 is the comparison of a cgroup's id where the kernel side follows the name."""
 COUNTERS_SHARE, COUNTERS_LONGEST_S = 0.0025, 5.0
+OF_ALL = 2
+"""A cgroup has twice as many control files as files of sets (8 and 4 on v2, 9 and 4 on v1)."""
 FRESH_S = 8.0
 """So long a cgroup is new: ``SETUP_NS`` of :mod:`probes.writes.directories`, a look after that, and a reading after it.
 """
@@ -50,6 +53,7 @@ class FileReader:
     :param forget: told which cgroups may be others now.
     :param written: returns the cgroups that were written to since it was asked last; ``None``: not all are known.
     :param period_s: seconds from one reading to the next, to ``LOOK_S``, where that costs little.
+    :param misses_none: ``written`` knows of every write in whatever way it is made: a rare sweep is through sets alone.
     """
 
     WITNESSES = (Witness.FILES, Witness.BANDWIDTH)
@@ -62,7 +66,10 @@ class FileReader:
         forget: Callable[[Iterable[str]], None] = lambda _cgroups: None,
         written: Callable[[], frozenset[str] | None] = lambda: None,
         period_s: float = PERIOD_S,
+        *,
+        misses_none: bool = False,
     ) -> None:
+        self._misses_none = misses_none
         self._windows, self._files_of, self._forget, self._written = windows, files_of, forget, written
         now_s = time.monotonic()
         self._sweep = Pace(now_s, period_s, SHARE, LONGEST_S)
@@ -109,9 +116,10 @@ class FileReader:
             files = self._files_of(window)
         self._know(subjects, now_s)
         self._begun(window, files, now_s)
+        by_writes = written is not None and self._sweep.slow
         if self._sweep.due(now_s, at_once=written is None):
-            self._read_all(files, now_s)
-        elif written is not None and self._sweep.slow:
+            self._sweep_through(files, now_s, sets_only=by_writes and self._misses_none)
+        if by_writes:
             self._read_some(files, subjects, now_s)
             if not window.closed:  # what was read is the next one's, which has not got it yet
                 files.looked(until_ns if written else heard_ns)
@@ -163,13 +171,18 @@ class FileReader:
         self._read_ns |= dict.fromkeys(self._owed, time.monotonic_ns())
         self._owed.clear()
 
-    def _read_all(self, files: ControlFiles, now_s: float) -> None:
+    def _sweep_through(self, files: ControlFiles, now_s: float, *, sets_only: bool) -> None:
         began_s = time.thread_time()
-        files.read(self._tree.cgroups)
-        self._paid()
+        if sets_only:
+            files.read_sets(self._tree.cgroups)
+        else:
+            files.read(self._tree.cgroups)
+            self._paid()
+        cost_s = time.thread_time() - began_s
         # Not before it: what could not be read is read again in the next round, not a period later.
-        self._sweep.done(now_s, time.thread_time() - began_s)
-        self._above.done(now_s, 0.0)
+        self._sweep.done(now_s, cost_s * OF_ALL if sets_only else cost_s)
+        if not sets_only:
+            self._above.done(now_s, 0.0)
 
     def _read_some(self, files: ControlFiles, subjects: Iterable[Subject], now_s: float) -> None:
         """Read those that were written to, and once a second those above several claims and those that are new."""

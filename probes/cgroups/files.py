@@ -125,6 +125,7 @@ class Files(Witness[FileEdge]):
             self.known.forget,
             self._written,
             self.period_s,
+            misses_none=self._misses_none(),
         )
         self._loop = Loop(self._windows, "pinproof-files", reader.round, FileReader.WITNESSES)
         return self._loop
@@ -157,11 +158,19 @@ class Files(Witness[FileEdge]):
 
     def _written(self) -> frozenset[str] | None:
         """Return whose files were written; ``None``: nobody sees every write."""
+        writes = self._writes()
+        return None if writes is None else writes.written()
+
+    def _misses_none(self) -> bool:
+        """Say whether the program reports writes: inotify hears of none by Linux AIO, nor of all through io_uring."""
+        writes = self._writes()
+        return writes is not None and writes.notices is None
+
+    def _writes(self) -> WriteWitness | None:
         try:
-            writes = self._windows.witness(WriteWitness)
+            return self._windows.witness(WriteWitness)
         except KeyError:
             return None
-        return writes.written()
 
 
 def read_claim_files(known: KnownFiles, claims: list[Claim]) -> FileEdge:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
@@ -23,6 +24,10 @@ ATTEMPTS = 5
 Raw = tuple[bytes | None, ...]
 Places = tuple[tuple[str, tuple[str, ...]], ...]
 """Directories of a cgroup, and the files that are read in each."""
+SETS = "cpuset."
+"""How the names of files of sets begin: the kernel itself changes these, by a hotplug or for a partition beside. All
+others change by a write to them alone.
+"""
 
 
 @dataclass(slots=True)
@@ -56,8 +61,20 @@ class KnownFiles:
 
         :param absent: of the round in which it is read, if it is one.
         """
+        return self._read_in(self._places_of(cgroup), absent)
+
+    def sets(self, cgroup: str, absent: Absent) -> Raw:
+        """Read its files of sets alone, as :meth:`bytes`."""
+        places = ((folder, _of_sets(names)) for folder, names in self._places_of(cgroup))
+        return self._read_in([(folder, names) for folder, names in places if names], absent)
+
+    def sets_in(self, cgroup: str, raw: Raw) -> Raw:
+        """Return what :meth:`sets` would, of what :meth:`bytes` returned."""
+        return tuple(data for name, data in zip(self.names(cgroup), raw, strict=True) if name.startswith(SETS))
+
+    def _read_in(self, places: Iterable[tuple[str, tuple[str, ...]]], absent: Absent | None) -> Raw:
         found: list[bytes | None] = []
-        for folder, names in self._places_of(cgroup):
+        for folder, names in places:
             if absent is not None and folder[: folder.rindex("/")] in absent.folders:
                 absent.folders.add(folder)
                 found += [None] * len(names)
@@ -86,6 +103,10 @@ class KnownFiles:
         """Return what these bytes say, read at ``at_ns``; ``None``: they are not those that are known."""
         known = self._known.get(cgroup)
         return None if known is None or known[0] != raw else replace(known[1], at_ns=at_ns)
+
+    def last(self, cgroup: str) -> tuple[Raw, CgroupFiles] | None:
+        """Return the bytes that last stood still, and what they meant."""
+        return self._known.get(cgroup)
 
     def stood_still(self, cgroup: str, raw: Raw, found: CgroupFiles) -> None:
         """Keep what bytes mean that were the same before and after it was read."""
@@ -126,6 +147,11 @@ class KnownFiles:
         with self._lock:
             for cgroup in [cgroup for cgroup in self._known if cgroup not in wanted]:
                 del self._known[cgroup]
+
+
+@lru_cache(maxsize=64)
+def _of_sets(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if name.startswith(SETS))
 
 
 def read_whole(hierarchy: Hierarchy, cgroup: str) -> CgroupFiles:

@@ -22,12 +22,14 @@ from dataclasses import dataclass, field
 
 from toolkit.host.kernel_file import open_to_read, read_once
 
-MOST = 8192
-"""Descriptors that are kept: of each the kernel holds 4.6 KB, a page for its text among them. Others are opened."""
-MOST_COUNTERS = 2048
-"""Of files that are read once a window: besides those."""
-SHARE = 4
-"""And at most one in so many of those that this process may have."""
+MOST = 12288
+"""Descriptors that are kept: of each the kernel holds 4.6 KB, a page for its text among them. Others are opened. Enough
+for 500 containers and their pods, each with nine files where v1 hierarchies have its controllers.
+"""
+MOST_COUNTERS = 4096
+"""Of files that are read once a window, besides those: four of a container, three of its pod."""
+SHARE, SHARE_COUNTERS = 2, 4
+"""And at most one in so many of those that this process may have; a quarter is left for all else."""
 AT_ONCE = 64
 """So many files are read before another thread may read: a tenth of a millisecond."""
 _BYTES = 1 << 16
@@ -51,10 +53,13 @@ class _Folder:
 
 
 class KeptFiles:
-    """Of a process, for all who read control files; may be used by any thread. :param most: descriptors."""
+    """Of a process, for all who read control files; may be used by any thread.
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
+    :param most: descriptors. :param share: and one in so many of those that this process may have.
+    """
+
+    def __init__(self, most: int = MOST, share: int = SHARE) -> None:
+        self._most, self._share = most, share
         self._folders: dict[str, _Folder] = {}
         self._count = 0
         # A number that one thread closes may be another file's when a second one reads it.
@@ -162,7 +167,7 @@ class KeptFiles:
         except OSError:
             os.close(descriptor)
             return None
-        if self._count < min(self._most, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // SHARE):
+        if self._count < min(self._most, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // self._share):
             kept.files[name] = descriptor
             self._count += 1
         else:

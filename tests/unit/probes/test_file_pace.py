@@ -12,24 +12,11 @@ import pytest
 
 from probes.cgroups import file_reader
 from probes.cgroups.control_files import ControlFiles
-from probes.cgroups.file_reader import FileReader
 from probes.cgroups.files import Files
-from probes.cgroups.known_files import KnownFiles
 from probes.cgroups.pace import Pace
 from probes.cgroups.watched_tree import WatchedTree
-from probes.options import ObserveOptions
-from probes.subjects import Subject
-from probes.switches.ledger import Ledger
 from probes.window import Window
-from probes.windows import Windows
-from toolkit.host.cgroupfs import Hierarchy, Mode
-from toolkit.host.kept_files import NONE_KEPT
-from toolkit.model.claims import Claim, ClaimSet
-from toolkit.model.cpuset import CpuSet
-
-FILES_OF = {"cpuset.cpus": "0-1", "cpuset.cpus.effective": "0-1", "cpu.max": "50000 100000"}
-CLAIMS = ("/pods/one/db", "/pods/two/web")
-ALL = (*CLAIMS, "/pods/one", "/pods/two", "/pods")
+from tests.unit.probes.paced_node import ALL, CLAIMS, PacedNode
 
 
 @pytest.mark.parametrize(
@@ -65,69 +52,12 @@ def test_a_cgroup_of_many_is_there_once() -> None:
     assert tree.below("/pods/o") == ()
 
 
-class _Node:
-    """Two claims in a tree of files, and who reads them. A sweep comes never, once it is known what it costs."""
-
-    closed = False
-
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(file_reader, "SHARE", 1e-12)
-        monkeypatch.setattr(file_reader, "LONGEST_S", 1e6)
-        (root / "cgroup.controllers").write_text("cpuset cpu\n")
-        for cgroup in ALL:
-            (root / cgroup[1:]).mkdir(parents=True, exist_ok=True)
-            for name, text in FILES_OF.items():
-                (root / cgroup[1:] / name).write_text(text + "\n")
-        self.root, self.seen = root, list[str]()
-        self.windows = Windows(ClaimSet(claims=()), root, Ledger(root, ObserveOptions(), ()), None)
-        self.windows.hierarchy = Hierarchy(root=root, mode=Mode.V2, unified=root)
-        self.windows.window = cast("Window", self)
-        for slot, cgroup in enumerate(CLAIMS):
-            self.claim(cgroup, slot)
-        known = KnownFiles(self.windows.hierarchy, NONE_KEPT)
-        self.files = ControlFiles(known, {one: known.read(one) for one in ALL}, time.monotonic_ns())
-        self.written: frozenset[str] | None = frozenset()
-        self.reader = FileReader(
-            self.windows, lambda _window: self.files, known.forget, lambda: self.written, period_s=1e-3
-        )
-        self.until(lambda: self.files.readings >= 2)
-        monkeypatch.setattr(self.files, "look", self.look(self.files.look))
-
-    def claim(self, cgroup: str, slot: int) -> None:
-        claim = Claim(name=cgroup, cgroup=cgroup, cpus=CpuSet.of([0]))
-        self.windows.subjects[cgroup] = Subject(
-            claim=claim, cgroup_id=7, slot=slot, ident=slot, cpus=CpuSet.of([0]), since_ns=0, reported=True
-        )
-
-    def look(self, real: Any) -> Any:
-        def looks(cgroup: str) -> None:
-            self.seen.append(cgroup)
-            real(cgroup)
-
-        return looks
-
-    def until(self, condition: Any) -> None:
-        deadline = time.monotonic() + 20.0
-        while not condition():
-            assert time.monotonic() < deadline
-            self.reader.round(lambda: False)
-
-    def quiet(self) -> None:
-        """Let nothing be new any more, and nothing above be due."""
-        self.reader._fresh = {}
-        self.reader._above.period_s = 1e6
-        self.seen.clear()
-
-    def again(self, subject: Subject) -> None:
-        """Counters: none here."""
-
-
 @pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Node:
-    return _Node(tmp_path, monkeypatch)
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PacedNode:
+    return PacedNode(tmp_path, monkeypatch)
 
 
-def test_what_was_written_to_is_read_at_once(node: _Node) -> None:
+def test_what_was_written_to_is_read_at_once(node: PacedNode) -> None:
     """In the round after the word came, it alone, and once."""
     node.quiet()
     (node.root / "pods/one/db/cpu.max").write_text("70000 100000\n")
@@ -142,30 +72,7 @@ def test_what_was_written_to_is_read_at_once(node: _Node) -> None:
     assert node.files.readings == 2, "the sweep is slow"
 
 
-def test_the_edge_of_a_window_is_a_sweep(node: _Node) -> None:
-    """All files were read there: the next sweep comes a pause later, not at once because the last one is long ago."""
-    node.quiet()
-    node.reader._sweep.last_s -= 2 * file_reader.LONGEST_S
-    node.windows.window = cast("Window", SimpleNamespace(closed=False, again=node.again))
-    node.reader.round(lambda: False)
-    assert node.files.readings == 2
-    node.reader._sweep.last_s -= 2 * file_reader.LONGEST_S
-    node.reader.round(lambda: False)
-    assert node.files.readings == 3
-
-
-def test_a_set_that_changes_above_is_looked_for_below(node: _Node) -> None:
-    """Nobody wrote to the two below: the kernel narrowed what is granted to them."""
-    node.quiet()
-    for cgroup in ("pods", "pods/one", "pods/one/db"):
-        (node.root / cgroup / "cpuset.cpus.effective").write_text("0\n")
-    node.reader._above.period_s = 1e-3
-    node.until(lambda: len(node.files.changes(0)) == 3)
-    assert node.seen[0] == "/pods"
-    assert set(ALL) <= set(node.seen)
-
-
-def test_a_new_cgroup_is_read_as_often_as_was_asked_for(node: _Node) -> None:
+def test_a_new_cgroup_is_read_as_often_as_was_asked_for(node: PacedNode) -> None:
     """All its directories may not be watched yet; so are those above it."""
     node.quiet()
     node.windows.subjects[CLAIMS[1]] = replace(node.windows.subjects[CLAIMS[1]], cgroup_id=8)
@@ -175,13 +82,7 @@ def test_a_new_cgroup_is_read_as_often_as_was_asked_for(node: _Node) -> None:
     assert "/pods/two" in node.seen
 
 
-def test_where_not_every_write_is_reported_all_are_read_as_before(node: _Node) -> None:
-    """Whatever that costs: a value may be put back before the next sweep."""
-    node.written = None
-    node.until(lambda: node.files.readings >= 6)
-
-
-def test_what_was_heard_while_nobody_listened_is_no_word(node: _Node) -> None:
+def test_what_was_heard_while_nobody_listened_is_no_word(node: PacedNode) -> None:
     """After a flood the first round knows of no moment until which every write was heard."""
     node.quiet()
     node.windows.ledger.heard_ns = time.monotonic_ns()
@@ -191,7 +92,7 @@ def test_what_was_heard_while_nobody_listened_is_no_word(node: _Node) -> None:
     assert node.reader._heard == (0, frozenset())
 
 
-def test_what_was_written_between_two_windows_is_read_in_the_next(node: _Node) -> None:
+def test_what_was_written_between_two_windows_is_read_in_the_next(node: PacedNode) -> None:
     """The word may come after the edge at which the files were read, and before the window is open."""
     node.quiet()
     node.closed = True
@@ -205,13 +106,15 @@ def test_what_was_written_between_two_windows_is_read_in_the_next(node: _Node) -
     assert node.seen == ["/pods/one/db"]
 
 
-def test_without_the_witness_of_writes_no_write_is_known(node: _Node) -> None:
+def test_without_the_witness_of_writes_no_write_is_known(node: PacedNode) -> None:
     """An observer may be composed without it."""
-    assert Files(node.windows)._written() is None
+    files = Files(node.windows)
+    assert files._written() is None
+    assert not files._misses_none()
 
 
 @pytest.mark.parametrize("turned", ["while it is read", "before it is known"])
-def test_what_is_read_while_a_window_turns_over_is_read_again(node: _Node, turned: str) -> None:
+def test_what_is_read_while_a_window_turns_over_is_read_again(node: PacedNode, turned: str) -> None:
     """Written after the edge had read it: the next window begins with the old value, and sees the new one at once.
 
     By its next sweep somebody may have put the old one back.
@@ -246,7 +149,7 @@ def test_what_is_read_while_a_window_turns_over_is_read_again(node: _Node, turne
     assert node.files.readings == 0, "the sweep is slow"
 
 
-def test_a_round_with_nothing_to_do_is_followed_by_a_long_pause(node: _Node) -> None:
+def test_a_round_with_nothing_to_do_is_followed_by_a_long_pause(node: PacedNode) -> None:
     """It may be ended; not so the one in which more writes are awaited."""
     node.quiet()
     node.reader._claims.period_s = 1e6
@@ -261,7 +164,7 @@ def test_a_round_with_nothing_to_do_is_followed_by_a_long_pause(node: _Node) -> 
     assert node.seen == ["/pods/one/db"]
 
 
-def test_no_pause_goes_beyond_what_is_due(node: _Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_pause_goes_beyond_what_is_due(node: PacedNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those above once a second; all of them where not every write is heard of."""
     node.quiet()
     node.reader._claims.period_s = node.reader._above.period_s = 1e6
@@ -274,7 +177,7 @@ def test_no_pause_goes_beyond_what_is_due(node: _Node, monkeypatch: pytest.Monke
     assert 10 < node.reader.round(lambda: False) <= 50
 
 
-def test_where_nothing_was_written_files_are_known_until_now(node: _Node) -> None:
+def test_where_nothing_was_written_files_are_known_until_now(node: PacedNode) -> None:
     """Where something was, until the moment before: it is read in the next round."""
     node.quiet()
     known: list[int] = []
