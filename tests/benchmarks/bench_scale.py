@@ -1,9 +1,10 @@
 """What ``watch`` costs on a full node: CPU seconds by process and thread, memory, the sweep of the masks, the start.
 
 Run as root: ``python tests/benchmarks/bench_scale.py [--containers 500] [--threads 20] [--window 30] [--windows 3]
-[--follow]``. Makes one cgroup a container below one of its own, with threads that sleep and one in ten containers that
-wakes up every 100 ms. Each is claimed in a file, or with ``--follow`` by a kubelet (``watch --kubelet``) whose state
-file, log links, runtime's socket and process are made for it. Prints one JSON document; asserts no absolute time.
+[--follow] [--quota 50000]``. Makes one cgroup a container below one of its own, with threads that sleep and one in ten
+containers that wakes up every 100 ms. Each is claimed in a file, or with ``--follow`` by a kubelet
+(``watch --kubelet``) whose state file, log links, runtime's socket and process are made for it. Prints one JSON
+document; asserts no absolute time.
 What counts is CPU time, not wall time: the machine may be shared. Canaries are in all sums. The programs' own time is
 in ``bench_probe_cost.py`` (nanoseconds per switch).
 """
@@ -52,7 +53,7 @@ def container(directories: Collection[Path], threads: int, *, wakes: bool) -> No
 
 
 @contextlib.contextmanager
-def containers(count: int, threads: int) -> Iterator[list[str]]:
+def containers(count: int, threads: int, quota_us: int) -> Iterator[list[str]]:
     """Run the containers, each with all CPUs; yields their cgroups."""
     hierarchy = cgroupfs.detect()
     top = cgroupfs.identity_dir(hierarchy, TOP)
@@ -62,7 +63,7 @@ def containers(count: int, threads: int) -> Iterator[list[str]]:
     pids, made = [], list[list[Path]]()
     try:
         for number, place in enumerate(places):
-            made.append(make_container(hierarchy, names[number], online()))
+            made.append(make_container(hierarchy, names[number], online(), quota_us))
             place.mkdir(parents=True, exist_ok=True)
             pid = os.fork()
             if pid == 0:
@@ -196,9 +197,10 @@ def of_a_window(folder: Path) -> dict[str, object]:
 
 
 @contextlib.contextmanager
-def claims_file(folder: Path, cgroups: Sequence[str], cpus: CpuSet) -> Iterator[list[str]]:
+def claims_file(folder: Path, cgroups: Sequence[str], cpus: CpuSet, quota_us: int) -> Iterator[list[str]]:
     """Claim the cgroups in a file; yields the options that name it."""
-    rows = "".join(f'- {{name: "{Path(one).name}", cgroup: "{one}", cpus: "{cpus}"}}\n' for one in cgroups)
+    more = f", quota_us: {quota_us}" if quota_us > 0 else ""
+    rows = "".join(f'- {{name: "{Path(one).name}", cgroup: "{one}", cpus: "{cpus}"{more}}}\n' for one in cgroups)
     (folder / "claims.yaml").write_text(f"apiVersion: pinproof/v1\nkind: Claims\nclaims:\n{rows}")
     yield ["--claims", str(folder / "claims.yaml")]
 
@@ -211,14 +213,18 @@ def main() -> None:
     parser.add_argument("--window", type=float, default=30.0)
     parser.add_argument("--windows", type=int, default=3)
     parser.add_argument("--follow", action="store_true")
+    parser.add_argument("--quota", type=int, default=-1, help="microseconds of CPU time in 100 ms, of each container")
     options = parser.parse_args()
-    with containers(options.containers, options.threads) as cgroups, tempfile.TemporaryDirectory() as name:
+    with (
+        containers(options.containers, options.threads, options.quota) as cgroups,
+        tempfile.TemporaryDirectory() as name,
+    ):
         folder = Path(name)
         swept = sweep(cgroups, online())
         source = kubelet_node if options.follow else claims_file
         process = kubelet_process(folder / "bin") if options.follow else contextlib.nullcontext()
         (folder / "bin").mkdir()
-        with process, source(folder, cgroups, online()) as words:
+        with process, source(folder, cgroups, online(), options.quota) as words:
             result = watch(words, folder, options.window, options.windows)
     about = {**vars(options), "possible_cpus": os.sysconf("SC_NPROCESSORS_CONF"), "mask_sweep": swept}
     print(json.dumps({**about, **result}, indent=2))

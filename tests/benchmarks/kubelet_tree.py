@@ -32,8 +32,10 @@ SHARES, MEMORY_BYTES = 1024, 1 << 26
 """What every container has, and its runtime was asked for."""
 
 
-def make_container(hierarchy: cgroupfs.Hierarchy, cgroup: str, cpus: CpuSet) -> list[Path]:
+def make_container(hierarchy: cgroupfs.Hierarchy, cgroup: str, cpus: CpuSet, quota_us: int) -> list[Path]:
     """Make a container's cgroup in each hierarchy, with these CPUs; returns its directories. Those above are made too.
+
+    :param quota_us: of CPU time in 100 ms; -1: none.
 
     In all of them: a claim whose cgroup has no files of the CPU's bandwidth is not judged, and costs next to nothing.
     """
@@ -44,7 +46,7 @@ def make_container(hierarchy: cgroupfs.Hierarchy, cgroup: str, cpus: CpuSet) -> 
         if place is not None and place not in found:
             found.append(place)
     for place in found:
-        _limit(place, cpus)
+        _limit(place, cpus, quota_us)
     return found
 
 
@@ -63,8 +65,10 @@ def _made(hierarchy: cgroupfs.Hierarchy, controller: str, mount: Path, cgroup: s
     return place
 
 
-def _limit(place: Path, cpus: CpuSet) -> None:
+def _limit(place: Path, cpus: CpuSet, quota_us: int) -> None:
     words = {
+        "cpu.cfs_quota_us": str(quota_us),
+        "cpu.max": f"{quota_us} 100000" if quota_us > 0 else "max 100000",
         "cpuset.cpus": str(cpus),
         "cpu.shares": str(SHARES),
         "cpu.weight": str(linear_weight(SHARES)),
@@ -96,10 +100,10 @@ def kubelet_process(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def kubelet_node(folder: Path, cgroups: Sequence[str], cpus: CpuSet) -> Iterator[list[str]]:
+def kubelet_node(folder: Path, cgroups: Sequence[str], cpus: CpuSet, quota_us: int = -1) -> Iterator[list[str]]:
     """Say of these cgroups (``.../podUID/ID``) what a kubelet says of its shared pool; yields the options of ``watch``.
 
-    :param folder: short enough for a socket's path.
+    :param folder: short enough for a socket's path. :param quota_us: that each was given, in 100 ms; -1: none.
     """
     root, logs = folder / "kubelet", folder / "logs"
     root.mkdir()
@@ -113,7 +117,7 @@ def kubelet_node(folder: Path, cgroups: Sequence[str], cpus: CpuSet) -> Iterator
         name, box = f"pod-{number}", f"{number:x}".rjust(64, "b")
         listed.append(field(1, container(one, box, "main", labels(pod, name, "main"))))
         boxes.append(field(1, sandbox(box, pod, name)))
-        said[one] = status(one, cgroup, str(cpus), shares=SHARES, memory=MEMORY_BYTES)
+        said[one] = status(one, cgroup, str(cpus), quota=quota_us, shares=SHARES, memory=MEMORY_BYTES)
         (logs / f"{name}_default_main-{one}.log").symlink_to("/dev/null")
     with served(
         folder / "c.sock",
