@@ -15,8 +15,9 @@ from toolkit.model.blind_spots import EVERY_WITNESS
 
 POLL_MS = 10
 """Of a round in which something may come due."""
-IDLE_MS = 100
-"""Of one in which nothing can before something is heard: what the programs send ends every round at once."""
+IDLE_MS = 250
+"""Of one in which nothing can before something is heard: what the programs send ends every round at once, and so does
+a CPU that went or came (:meth:`probes.programs.Programs.wake`)."""
 NEW_OBJECTS = 20_000
 """So many more objects than before are looked through for circles. Evidence of hundreds of claims is a hundred thousand
 objects and no circle, and the interpreter's own threshold (700) has them looked through again and again."""
@@ -50,7 +51,7 @@ class _Hearing:
         """Return how long may be waited for something to be heard: not beyond the next chore."""
         if not all(chore.idle() for chore, _ in self._due):
             return POLL_MS
-        due_s = min((due for chore, due in self._due if chore.period_s), default=float("inf"))
+        due_s = min((due for chore, due in self._due if chore.period_s and not chore.may_wait()), default=float("inf"))
         return max(1, int(min(IDLE_MS, (due_s - time.monotonic()) * 1000 + 1)))
 
 

@@ -1,4 +1,4 @@
-"""Which CPUs are online: asked twenty times a second while programs are loaded, so the file stays open meanwhile.
+"""Which CPUs are online: asked several times a second while programs are loaded, so the file stays open meanwhile.
 
 Source: fs/sysfs/file.c (``sysfs_kf_seq_show``: at position 0 an attribute is shown anew), drivers/base/cpu.c.
 """

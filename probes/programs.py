@@ -256,6 +256,10 @@ class Programs:
         for cpu in tuple(self._perf):
             self.forget_sampler(cpu)
 
+    def wake(self) -> None:
+        """End the wait of :meth:`poll`; may be called by any thread."""
+        self._rings.wake()
+
     def poll(self, timeout_ms: int) -> None:
         """Wait for records and hand them over."""
         begin = time.monotonic_ns()
@@ -263,7 +267,7 @@ class Programs:
             self.heard_ns = begin
 
     def online(self) -> CpuSet:
-        """Return the CPUs that are online now; asked twenty times a second."""
+        """Return the CPUs that are online now; asked several times a second."""
         return self._online.read()
 
     def missed_runs(self) -> int:

@@ -9,6 +9,7 @@ Source: kernel/bpf/ringbuf.c (struct bpf_ringbuf, struct bpf_ringbuf_hdr); Docum
 from __future__ import annotations
 
 import mmap
+import os
 import select
 import threading
 from collections.abc import Callable
@@ -102,10 +103,17 @@ class Rings:
         self._poll = select.epoll()
         for fd in wanted:
             self._poll.register(fd, select.EPOLLIN)
+        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._poll.register(self._bell, select.EPOLLIN)
+
+    def wake(self) -> None:
+        """End the wait, or the next one; may be called by any thread."""
+        os.eventfd_write(self._bell, 1)
 
     def wait(self, timeout_ms: int) -> bool:
         """Wait until something was sent, and hand it over; returns what :meth:`drain` returns."""
-        self._poll.poll(timeout_ms / 1000)
+        if (self._bell, select.EPOLLIN) in self._poll.poll(timeout_ms / 1000):
+            os.eventfd_read(self._bell)
         return self.drain()
 
     def drain(self) -> bool:
@@ -117,6 +125,7 @@ class Rings:
     def close(self) -> None:
         """Unmap all."""
         self._poll.close()
+        os.close(self._bell)
         for ring in self._rings:
             ring.close()
         self._rings.clear()

@@ -106,11 +106,13 @@ class Chore:
 
     :param period_s: 0: in every round.
     :param idle: whether there is nothing to do in every round until something is heard: rounds may be longer.
+    :param may_wait: whether it may be done later than its time, in the round that comes anyway.
     """
 
     period_s: float
     work: Callable[[], None]
     idle: Callable[[], bool] = lambda: True
+    may_wait: Callable[[], bool] = lambda: False
 
 
 class Witness(Generic[E]):
@@ -129,7 +131,7 @@ class Witness(Generic[E]):
     def stirred(self) -> bool:
         """Say whether something was reported of which nobody has taken note yet (:meth:`look`, or who reads files).
 
-        Not under the lock; asked ten times a second.
+        Not under the lock; asked in each round of who hears.
         """
         return False
 

@@ -46,10 +46,14 @@ class ControlFiles:
         self.dropped = 0
         """Readings that differed and were not kept: too many."""
 
-    def read(self, cgroups: Iterable[str]) -> None:
-        """Read all of them once. :param cgroups: those above others before these."""
+    def read(self, cgroups: Iterable[str], *, rare: bool = False) -> None:
+        """Read all of them once.
+
+        :param cgroups: those above others before these. :param rare: where readings are, a window's first looks for
+            cgroups that were renamed, else each.
+        """
         began = time.monotonic_ns()
-        self._known.renew()
+        self._renew(rare=rare)
         absent = Absent(began)
         for cgroup in cgroups:
             self._look(cgroup, absent)
@@ -59,14 +63,9 @@ class ControlFiles:
             self.readings += 1
 
     def read_sets(self, cgroups: Iterable[str]) -> None:
-        """Read of all of them what changes without a write, where every write is known of; one that differs is read.
-
-        A window's first such reading looks for cgroups that were renamed, too.
-        """
+        """Read of all of them what changes without a write, where every write is known of; one that differs is read."""
         began = time.monotonic_ns()
-        if not self._renewed:
-            self._known.renew()
-        self._renewed = True
+        self._renew(rare=True)
         absent = Absent(began)
         for cgroup in cgroups:
             before = self._standing(cgroup)
@@ -75,6 +74,11 @@ class ControlFiles:
         with self._lock:
             self._swept.beat(began)
             self.readings += 1
+
+    def _renew(self, *, rare: bool) -> None:
+        if not (rare and self._renewed):
+            self._known.renew()
+        self._renewed = True
 
     def _standing(self, cgroup: str) -> Raw | None:
         """Return the bytes of the last reading; what the edge of a window has read is known by its meaning."""

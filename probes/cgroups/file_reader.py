@@ -31,14 +31,14 @@ from toolkit.model.evidence import CgroupFiles
 
 PERIOD_S = 1.0
 LOOK_S, IDLE_S = 0.1, 0.5
-"""Between two rounds: where something was written to, and at most where there is nothing to do. Who hears looks every
-``LOOK_S`` whether there is (:meth:`probes.cgroups.files.Files.chores`), and ends the pause."""
+"""Between two rounds: where something was written to, and at most where there is nothing to do. Who hears looks in each
+of its rounds whether there is (:meth:`probes.cgroups.files.Files.chores`), and ends the pause."""
 SHARE, LONGEST_S = 0.0015, 10.0
 """Of one CPU, and the longest time from one sweep to the next."""
 COUNTERS_A_ROUND = 100
 """Claims whose counters are read in one round, with all levels above: dearer than control files, and less urgent. So
 is the comparison of a cgroup's id where the kernel side follows the name."""
-COUNTERS_SHARE, COUNTERS_LONGEST_S = 0.0025, 5.0
+COUNTERS_SHARE, COUNTERS_LONGEST_S = 0.0015, 5.0
 OF_ALL = 2
 """A cgroup has twice as many control files as files of sets (8 and 4 on v2, 9 and 4 on v1)."""
 FRESH_S = 8.0
@@ -53,7 +53,8 @@ class FileReader:
     :param forget: told which cgroups may be others now.
     :param written: returns the cgroups that were written to since it was asked last; ``None``: not all are known.
     :param period_s: seconds from one reading to the next, to ``LOOK_S``, where that costs little.
-    :param misses_none: ``written`` knows of every write in whatever way it is made: a rare sweep is through sets alone.
+    :param misses_none: says whether ``written`` knows of every write in whatever way it is made: then a rare sweep is
+        through sets alone.
     """
 
     WITNESSES = (Witness.FILES, Witness.BANDWIDTH)
@@ -67,7 +68,7 @@ class FileReader:
         written: Callable[[], frozenset[str] | None] = lambda: None,
         period_s: float = PERIOD_S,
         *,
-        misses_none: bool = False,
+        misses_none: Callable[[], bool] = lambda: False,
     ) -> None:
         self._misses_none = misses_none
         self._windows, self._files_of, self._forget, self._written = windows, files_of, forget, written
@@ -118,7 +119,7 @@ class FileReader:
         self._begun(window, files, now_s)
         by_writes = written is not None and self._sweep.slow
         if self._sweep.due(now_s, at_once=written is None):
-            self._sweep_through(files, now_s, sets_only=by_writes and self._misses_none)
+            self._sweep_through(files, now_s, sets_only=by_writes and self._misses_none())
         if by_writes:
             self._read_some(files, subjects, now_s)
             if not window.closed:  # what was read is the next one's, which has not got it yet
@@ -176,7 +177,7 @@ class FileReader:
         if sets_only:
             files.read_sets(self._tree.cgroups)
         else:
-            files.read(self._tree.cgroups)
+            files.read(self._tree.cgroups, rare=self._sweep.slow)
             self._paid()
         cost_s = time.thread_time() - began_s
         # Not before it: what could not be read is read again in the next round, not a period later.

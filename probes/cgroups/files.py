@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from probes.cgroups.bandwidth import lineage
 from probes.cgroups.control_files import ControlFiles
 from probes.cgroups.decoder import FileReading
-from probes.cgroups.file_reader import LOOK_S, PERIOD_S, FileReader
+from probes.cgroups.file_reader import PERIOD_S, FileReader
 from probes.cgroups.known_files import KnownFiles
 from probes.loops import Loop
 from probes.readings import Moment
@@ -97,8 +97,8 @@ class Files(Witness[FileEdge]):
         """Whether another window, or other claims, are there than when the reader was woken last."""
 
     def chores(self) -> tuple[Chore, ...]:
-        """Wake who reads files when there is something to do: seldom, and the thread that hears is up anyway."""
-        return (Chore(LOOK_S, self._wake),)
+        """Wake who reads files when there is something to do: a write that is reported ends a round at once."""
+        return (Chore(0.0, self._wake),)
 
     def _wake(self) -> None:
         if self._reader is None or self._loop is None or not self._reader.rests:
@@ -125,7 +125,7 @@ class Files(Witness[FileEdge]):
             self.known.forget,
             self._written,
             self.period_s,
-            misses_none=self._misses_none(),
+            misses_none=self._misses_none,
         )
         self._loop = Loop(self._windows, "pinproof-files", reader.round, FileReader.WITNESSES)
         return self._loop

@@ -22,7 +22,8 @@ from toolkit.model.evidence import HotplugEvent, Transition
 
 HOTPLUG = "hotplug"
 """Cause of transitions that the machine made."""
-HOTPLUG_S = 0.1
+HOTPLUG_S = 0.25
+"""From one look at the list of online CPUs to the next; what the kernel reports is looked at at once."""
 
 
 class CpuWatch(Watch[None]):
@@ -61,12 +62,16 @@ class Cpus(Witness[None]):
     @contextmanager
     def _hearing(self) -> Iterator[None]:
         self._presence = Presence(self._windows.ledger.online())
-        with HotplugMonitor(root=self._windows.root) as self.hotplug:
+        with HotplugMonitor(root=self._windows.root, on_event=self._windows.ledger.wake) as self.hotplug:
             yield
 
     def chores(self) -> tuple[Chore, ...]:
-        """Look ten times a second."""
-        return (Chore(HOTPLUG_S, self._look_for_cpus),)
+        """Look four times a second, and whenever the kernel has reported something."""
+        return Chore(HOTPLUG_S, self._look_for_cpus), Chore(0.0, self._hear)
+
+    def _hear(self) -> None:
+        if self.hotplug.events:
+            self._look_for_cpus()
 
     def begin(self, window: OpenWindow, first: None) -> CpuWatch:
         """Begin with a window."""

@@ -97,6 +97,11 @@ class SwitchWatch(Watch[SwitchEdge]):
             rows = self._state.ledger.rows.of(subject.slot, self.window.number)
         return self._shares.added_to(subject.ident, rows)
 
+    @property
+    def spreads(self) -> bool:
+        """Whether it is judged of any claim how its CPU time was spread."""
+        return bool(self._spread)
+
     def usage_ns(self) -> dict[int, int]:
         """Return every claim's CPU time so far by ident, nested claims included."""
         subjects = {subject.ident: subject for subject in self.window.all_subjects()}

@@ -69,7 +69,7 @@ class Switches(Witness[SwitchEdge]):
         """Cut intervals, close slots, forget what is dead."""
         return (
             Chore(0.0, self.cut, self._idle),
-            Chore(self._windows.options.bin_ms / 1000, self._add_bins),
+            Chore(self._windows.options.bin_ms / 1000, self._add_bins, may_wait=self._spreads_none),
             Chore(HOUSEKEEPING_S, self._housekeeping),
         )
 
@@ -107,6 +107,7 @@ class Switches(Witness[SwitchEdge]):
         patience_ns = windows.options.pending_ms * 1_000_000
         # However long the counting took: the patience begins when it has ended.
         deadline = time.monotonic() + EVENTS_S + 2 * patience_ns / 1e9
+        windows.ledger.wake()  # who hears may have begun to wait before the window ended
         while True:
             # Before it: what is heard after the cut is not cut.
             heard_ns = windows.ledger.heard_ns
@@ -200,6 +201,10 @@ class Switches(Witness[SwitchEdge]):
             ns=detail.end_ns - detail.start_ns,
             window=window.number,
         )
+
+    def _spreads_none(self) -> bool:
+        window = self._windows.window
+        return window is None or not window.watch(SwitchWatch).spreads
 
     def _add_bins(self) -> None:
         windows = self._windows

@@ -17,7 +17,8 @@ OTHER = Path("/sys/class/mem/null/uevent")
 
 def test_events_among_others_arrive() -> None:
     """Two events of a CPU arrive in order although messages of other devices come between and are filtered out."""
-    with HotplugMonitor(synthetic=True) as monitor:
+    called: list[int] = []
+    with HotplugMonitor(synthetic=True, on_event=lambda: called.append(1)) as monitor:
         if monitor.blind is not None:
             pytest.skip(monitor.blind)
         for action in ("offline", "online"):
@@ -29,6 +30,7 @@ def test_events_among_others_arrive() -> None:
             time.sleep(0.001)
 
     assert [(event.cpu, event.online) for event in monitor.events] == [(0, False), (0, True)]
+    assert called == [1, 1], "whoever waits for events is woken"
     assert monitor.events[0].at_ns <= monitor.events[1].at_ns
     assert monitor.blind is None
 

@@ -21,7 +21,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -77,9 +77,18 @@ class HotplugMonitor:
 
     :param start_ns: CLOCK_MONOTONIC time that events are relative to; 0: absolute.
     :param synthetic: also take events that somebody made by writing to a CPU's ``uevent`` file.
+    :param on_event: called after each event, in that thread.
     """
 
-    def __init__(self, start_ns: int = 0, root: Path = Path("/"), *, synthetic: bool = False) -> None:
+    def __init__(
+        self,
+        start_ns: int = 0,
+        root: Path = Path("/"),
+        *,
+        synthetic: bool = False,
+        on_event: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._on_event = on_event
         self._start_ns = start_ns
         self._root = root
         self._synthetic = synthetic
@@ -221,6 +230,7 @@ class HotplugMonitor:
         if event is not None:
             with self._lock:
                 self._events.append(event)
+            self._on_event()
 
     def _await_events(self) -> None:
         """Wait until the events explain the online list; an event is sent a little after the list changes."""

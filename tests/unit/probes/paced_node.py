@@ -49,13 +49,14 @@ class PacedNode:
         known = KnownFiles(self.windows.hierarchy, NONE_KEPT)
         self.files = ControlFiles(known, {one: known.read(one) for one in ALL}, time.monotonic_ns())
         self.written: frozenset[str] | None = frozenset()
+        self.misses_none = True
         self.reader = FileReader(
             self.windows,
             lambda _window: self.files,
             known.forget,
             lambda: self.written,
             period_s=1e-3,
-            misses_none=True,
+            misses_none=lambda: self.misses_none,
         )
         self.until(lambda: self.files.readings >= 2)
         monkeypatch.setattr(self.files, "look", self.look(self.files.look))

@@ -51,7 +51,7 @@ class Reading:
         self.errors, self.turns = errors, 0
         self.done = threading.Event()
 
-    def read(self, *_: object) -> None:
+    def read(self, *_: object, **_how: object) -> None:
         self.turns += 1
         if self.turns in self.errors:
             raise self.errors[self.turns]
@@ -130,7 +130,7 @@ def test_the_witness_runs_this_loop(windows: Windows, monkeypatch: pytest.Monkey
         def files(self) -> Any:
             return self
 
-        def read(self, cgroups: Iterator[str]) -> None:
+        def read(self, cgroups: Iterator[str], *, rare: bool) -> None:
             assert list(cgroups) == []
 
     windows.window = cast("Window", Watching())

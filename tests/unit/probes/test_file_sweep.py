@@ -6,12 +6,14 @@ import itertools
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from probes.cgroups.control_files import ControlFiles
+from probes.cgroups.files import Files
 from probes.window import Window
+from probes.writes.witness import WriteWitness
 from tests.unit.probes.paced_node import ALL, PacedNode
 from toolkit.host.kept_files import NONE_KEPT
 
@@ -104,16 +106,23 @@ def test_cgroups_that_were_renamed_are_looked_for_once_in_a_window(
 ) -> None:
     """It takes a look at each directory of the v1 hierarchies."""
     renewed: list[int] = []
-    monkeypatch.setattr(node.files._known, "renew", lambda: renewed.append(1))
-    for _ in range(3):
-        node.files.read_sets(ALL)
+    known = node.files._known
+    monkeypatch.setattr(known, "renew", lambda: renewed.append(1))
+    node.files = ControlFiles(known, {one: known.read(one) for one in ALL}, time.monotonic_ns())
+    node.quiet()
+    for misses_none in (True, False, True):
+        node.misses_none = misses_none
+        node.due()
+        node.reader.round(lambda: False)
     assert renewed == [1]
+    node.files.read(ALL)
+    assert renewed == [1, 1], "where readings are frequent, each time"
 
 
 def test_where_a_write_may_be_missed_a_sweep_is_through_all(node: PacedNode) -> None:
     """Of one that no notice was given of: inotify has none of Linux AIO."""
     node.quiet()
-    node.reader._misses_none = False
+    node.misses_none = False
     (node.root / "pods/one/db/cpu.max").write_text("70000 100000\n")
     node.due()
     node.reader.round(lambda: False)
@@ -129,3 +138,15 @@ def test_a_sweep_through_some_files_is_paced_as_one_through_all(
     node.due()
     node.reader.round(lambda: False)
     assert node.reader._sweep.costs_s[1] == 2.0
+
+
+@pytest.mark.parametrize("notices", [None, object()], ids=["program", "inotify"])
+def test_who_reads_files_asks_who_sees_writes_when_all_are_there(node: PacedNode, notices: object) -> None:
+    """The witnesses of an observer begin one after the other: the one of files before the one of writes."""
+    files = Files(node.windows)
+    with files.running():
+        writes = object.__new__(WriteWitness)
+        writes.notices = cast("Any", notices)
+        node.windows.witnesses = cast("Any", (files, writes))
+        assert files._reader is not None
+        assert files._reader._misses_none() == (notices is None)

@@ -55,6 +55,17 @@ def test_no_round_goes_beyond_the_next_chore() -> None:
     assert 1 <= ledger.waited[1] <= 21
 
 
+def test_what_may_wait_ends_no_round() -> None:
+    """It is done in the round that comes anyway, as slots are of which nothing is judged."""
+    done: list[int] = []
+    work, ledger = hearing(Chore(0.02, lambda: done.append(1), may_wait=lambda: True), Chore(60.0, lambda: None))
+    for _ in range(2):
+        work.round(lambda: False)
+
+    assert ledger.waited[1] == IDLE_MS
+    assert done[0] == 1
+
+
 def test_what_is_due_as_often_is_done_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long one of them has taken: each round of its own is a wake-up of the thread."""
     clock, done = [100.0], list[str]()

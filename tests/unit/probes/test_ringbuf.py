@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import struct
+import threading
+import time
 
 import pytest
 
-from probes.ringbuf import BUSY, DISCARD, RingBrokenError
+from probes.ringbuf import BUSY, DISCARD, RingBrokenError, Rings
 from tests.unit.probes.ring_memory import SIZE, Kernel
 
 
@@ -74,3 +76,18 @@ def test_it_lets_go_of_its_memory(kernel: Kernel) -> None:
     kernel.ring.drain()
     kernel.ring.close()
     assert (kernel.consumer.closed, kernel.producer.closed) == (True, True)
+
+
+def test_a_wait_ends_when_it_is_asked_to() -> None:
+    """By another thread, once; asked before it begins it ends at once, too."""
+    rings = Rings({})
+    try:
+        began_s = time.monotonic()
+        threading.Timer(0.05, rings.wake).start()
+        assert rings.wait(60_000)
+        rings.wake()
+        assert rings.wait(60_000)
+        assert time.monotonic() - began_s < 30.0
+        assert rings.wait(1)
+    finally:
+        rings.close()
