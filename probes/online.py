@@ -1,4 +1,6 @@
-"""Which CPUs are online: asked several times a second while programs are loaded, so the file stays open meanwhile.
+"""How many CPUs there may be, and which are online.
+
+The latter is asked several times a second while programs are loaded, so the file stays open meanwhile.
 
 Source: fs/sysfs/file.c (``sysfs_kf_seq_show``: at position 0 an attribute is shown anew), drivers/base/cpu.c.
 """
@@ -9,6 +11,9 @@ import errno
 import os
 from pathlib import Path
 
+from probes.bpfsys import possible_cpus
+from probes.records import MAX_CPUS
+from toolkit.errors import HostUnsupportedError
 from toolkit.host.kernel_file import open_to_read, read_record
 from toolkit.model.cpuset import CpuSet
 
@@ -37,3 +42,14 @@ class Online:
         if text is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path)
         return CpuSet.parse(text.decode("ascii"))
+
+
+def possible(root: Path) -> int:
+    """Return how many CPUs this host may have.
+
+    :raises HostUnsupportedError: more than the programs judge.
+    """
+    cpus = possible_cpus((root / "sys/devices/system/cpu/possible").read_text(encoding="ascii"))
+    if cpus > MAX_CPUS:
+        raise HostUnsupportedError(f"this host may have {cpus} CPUs; the ledger judges at most {MAX_CPUS}")
+    return cpus

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from probes import kernel_structs, limits
-from probes.bpfsys import Map, possible_cpus, program_info, run_program
+from probes.bpfsys import Map, program_info, run_program
 from probes.builder import Request
 from probes.loader import LoadedPrograms, load
-from probes.online import Online
+from probes.online import Online, possible
 from probes.options import ObserveOptions
 from probes.program import Program
-from probes.records import MAX_CPUS
 from probes.ringbuf import Rings
 from toolkit.errors import HostUnsupportedError
 from toolkit.host import bpf_syscalls
@@ -290,14 +289,3 @@ class Programs:
             except OSError as error:
                 if error.errno != errno.ENXIO:  # went offline meanwhile
                     raise
-
-
-def possible(root: Path) -> int:
-    """Return how many CPUs this host may have.
-
-    :raises HostUnsupportedError: more than the programs judge.
-    """
-    cpus = possible_cpus((root / "sys/devices/system/cpu/possible").read_text(encoding="ascii"))
-    if cpus > MAX_CPUS:
-        raise HostUnsupportedError(f"this host may have {cpus} CPUs; the ledger judges at most {MAX_CPUS}")
-    return cpus

@@ -16,10 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from probes.actions.records import ACTION_MOVE, ActionState, Affinity, Move
+from probes.online import possible
 from probes.optional import attach_optional
 from probes.options import ObserveOptions
 from probes.program import Program
-from probes.programs import Programs, Side, possible
+from probes.programs import Programs, Side
 from probes.records import per_cpu
 from toolkit.host.cgroup_mounts import read_control
 

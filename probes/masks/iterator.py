@@ -20,9 +20,10 @@ from probes import kernel_structs
 from probes.bpfsys import possible_cpus
 from probes.masks.records import Known, Layout
 from probes.masks.rows import MAX_KEPT
+from probes.online import possible
 from probes.options import ObserveOptions
 from probes.program import Program
-from probes.programs import Programs, Side, possible
+from probes.programs import Programs, Side
 from toolkit.host import bpf_syscalls
 from toolkit.host.kernel_file import read_record
 
