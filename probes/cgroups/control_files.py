@@ -46,39 +46,30 @@ class ControlFiles:
         self.dropped = 0
         """Readings that differed and were not kept: too many."""
 
-    def read(self, cgroups: Iterable[str], *, rare: bool = False) -> None:
+    def read(self, cgroups: Iterable[str], *, rare: bool = False, sets_only: bool = False) -> None:
         """Read all of them once.
 
         :param cgroups: those above others before these. :param rare: where readings are, a window's first looks for
-            cgroups that were renamed, else each.
+            cgroups that were renamed, else each. :param sets_only: read what changes without a write, where every write
+            is known of; one that differs is read whole.
         """
         began = time.monotonic_ns()
-        self._renew(rare=rare)
-        absent = Absent(began)
-        for cgroup in cgroups:
-            self._look(cgroup, absent)
-        with self._lock:
-            self._swept.beat(began)
-            self._watched.beat(began)
-            self.readings += 1
-
-    def read_sets(self, cgroups: Iterable[str]) -> None:
-        """Read of all of them what changes without a write, where every write is known of; one that differs is read."""
-        began = time.monotonic_ns()
-        self._renew(rare=True)
-        absent = Absent(began)
-        for cgroup in cgroups:
-            before = self._standing(cgroup)
-            if before is None or self._known.sets(cgroup, absent) != self._known.sets_in(cgroup, before):
-                self._look(cgroup, absent)
-        with self._lock:
-            self._swept.beat(began)
-            self.readings += 1
-
-    def _renew(self, *, rare: bool) -> None:
         if not (rare and self._renewed):
             self._known.renew()
         self._renewed = True
+        absent = Absent(began)
+        for cgroup in cgroups:
+            if not (sets_only and self._sets_stand(cgroup, absent)):
+                self._look(cgroup, absent)
+        with self._lock:
+            self._swept.beat(began)
+            if not sets_only:
+                self._watched.beat(began)
+            self.readings += 1
+
+    def _sets_stand(self, cgroup: str, absent: Absent) -> bool:
+        before = self._standing(cgroup)
+        return before is not None and self._known.sets(cgroup, absent) == self._known.sets_in(cgroup, before)
 
     def _standing(self, cgroup: str) -> Raw | None:
         """Return the bytes of the last reading; what the edge of a window has read is known by its meaning."""

@@ -174,15 +174,12 @@ class FileReader:
 
     def _sweep_through(self, files: ControlFiles, now_s: float, *, sets_only: bool) -> None:
         began_s = time.thread_time()
-        if sets_only:
-            files.read_sets(self._tree.cgroups)
-        else:
-            files.read(self._tree.cgroups, rare=self._sweep.slow)
-            self._paid()
+        files.read(self._tree.cgroups, rare=self._sweep.slow, sets_only=sets_only)
         cost_s = time.thread_time() - began_s
         # Not before it: what could not be read is read again in the next round, not a period later.
         self._sweep.done(now_s, cost_s * OF_ALL if sets_only else cost_s)
         if not sets_only:
+            self._paid()
             self._above.done(now_s, 0.0)
 
     def _read_some(self, files: ControlFiles, subjects: Iterable[Subject], now_s: float) -> None:

@@ -77,10 +77,10 @@ def containers(count: int, threads: int, quota_us: int) -> Iterator[list[str]]:
             os.kill(pid, signal.SIGKILL)
         for pid in pids:
             os.waitpid(pid, 0)
-        all_places = [*places, *(one for each in made for one in each)]
-        inside = [one for place in all_places for one in (place, place.parent)]
-        above = {one for place in (places[0], *made[0]) for one in (place.parents[1], place.parents[2])}
-        for folder in (*inside, *sorted(above, key=lambda one: -len(one.parts))):
+        ends = [*places, *(one for each in made for one in each)]
+        # The container, its pod, `kubepods`, ours; deepest first.
+        folders = {folder for end in ends for folder in (end, *end.parents[:3])}
+        for folder in sorted(folders, key=lambda one: -len(one.parts)):
             with contextlib.suppress(FileNotFoundError):
                 folder.rmdir()
 

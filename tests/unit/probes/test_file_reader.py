@@ -130,7 +130,7 @@ def test_the_witness_runs_this_loop(windows: Windows, monkeypatch: pytest.Monkey
         def files(self) -> Any:
             return self
 
-        def read(self, cgroups: Iterator[str], *, rare: bool) -> None:
+        def read(self, cgroups: Iterator[str], *, rare: bool, sets_only: bool) -> None:
             assert list(cgroups) == []
 
     windows.window = cast("Window", Watching())

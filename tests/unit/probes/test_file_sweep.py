@@ -96,7 +96,7 @@ def test_what_stood_at_the_edge_is_compared_not_what_was_read_since(node: PacedN
     (node.root / "pods/one/db/cpu.max").write_text("70000 100000\n")
     known.read("/pods/one/db")
     files = ControlFiles(known, edge, time.monotonic_ns())
-    files.read_sets(ALL)
+    files.read(ALL, rare=True, sets_only=True)
     files.look("/pods/one/db")
     assert [row.quota_us for row in files.changes(0)] == [70_000]
 
