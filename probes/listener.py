@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from probes.garbage import seldom_sought
 from probes.loops import Loop
 from probes.windows import Windows
 from probes.witness import Chore
@@ -18,9 +17,6 @@ POLL_MS = 10
 IDLE_MS = 250
 """Of one in which nothing can before something is heard: what the programs send ends every round at once, and so does
 a CPU that went or came (:meth:`probes.programs.Programs.wake`)."""
-NEW_OBJECTS = 20_000
-"""So many more objects than before are looked through for circles. Evidence of hundreds of claims is a hundred thousand
-objects and no circle, and the interpreter's own threshold (700) has them looked through again and again."""
 
 
 class _Hearing:
@@ -55,24 +51,8 @@ class _Hearing:
         return max(1, int(min(IDLE_MS, (due_s - time.monotonic()) * 1000 + 1)))
 
 
-@functools.cache
-def _collect_what_was_imported() -> None:
-    """Collect once in a process: what is frozen as garbage by a later observer is thawed when that one ends."""
-    gc.collect()
-
-
 @contextmanager
 def listening(windows: Windows) -> Iterator[None]:
     """Listen while the block runs."""
-    # A full collection stops all our threads: 15 ms of CPU time, on a loaded host half a second. What is there by now
-    # stays, so later collections need not look at it.
-    thresholds = gc.get_threshold()
-    _collect_what_was_imported()
-    gc.freeze()
-    gc.set_threshold(NEW_OBJECTS, *thresholds[1:])
-    try:
-        with Loop(windows, "pinproof-events", _Hearing(windows).round, EVERY_WITNESS):
-            yield
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
+    with seldom_sought(), Loop(windows, "pinproof-events", _Hearing(windows).round, EVERY_WITNESS):
+        yield

@@ -27,6 +27,8 @@ class Online:
     def __init__(self, root: Path) -> None:
         self._path = f"{root}/sys/devices/system/cpu/online"
         self._descriptor = -1
+        self._last = b"", CpuSet()
+        """What it said when it was read last, and what that means."""
 
     def __enter__(self) -> Online:
         self._descriptor = open_to_read(self._path)
@@ -41,7 +43,11 @@ class Online:
         text = os.pread(self._descriptor, _MOST, 0) if self._descriptor >= 0 else read_record(self._path)
         if text is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path)
-        return CpuSet.parse(text.decode("ascii"))
+        last, meaning = self._last
+        if text != last:
+            meaning = CpuSet.parse(text.decode("ascii"))
+            self._last = text, meaning
+        return meaning
 
 
 def possible(root: Path) -> int:

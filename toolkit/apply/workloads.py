@@ -94,6 +94,10 @@ def command(workload: Workload, programs: Programs) -> Command:
         if workload.kind is WorkloadKind.HUGE_PAGES:
             _check_huge_pages(workload, where)
             more = (str(workload.page_bytes), str(workload.memory_bytes))
+        elif workload.kind is WorkloadKind.PULSE:
+            if workload.period_ms < 1:
+                raise InputError(where, f"period_ms {workload.period_ms}", "at least 1")
+            more = (str(workload.period_ms),)
         return Command(
             argv=(programs.python, "-ISE", f"{programs.load}/work.py", own, str(workload.threads), *more),
             comm=f"pinproof-{own}"[:15],

@@ -36,8 +36,9 @@ from toolkit.session.preflight import require_run
 from toolkit.session.rotation import Rotation
 from toolkit.session.stopping import stop_on_signals
 from toolkit.sources.claims_file import check_host, load_claims
-from toolkit.sources.followed_tool import EVERY_S, FollowedTool
+from toolkit.sources.followed_tool import FollowedTool
 from toolkit.sources.kubelet.places import Places
+from toolkit.sources.live_source import EVERY_S
 from toolkit.store import new_run_id
 from toolkit.verbs import VERBS
 
@@ -60,7 +61,7 @@ ROOM = 3
     default=EVERY_S,
     show_default=True,
     help="With --kubelet or a tool: read it again after this many seconds even if no change was noticed. By default up "
-    "to 6 s on a kubelet's node with hundreds of containers.",
+    "to 10 s on a kubelet's node with hundreds of containers.",
 )
 @click.option(
     "--lines-every",
@@ -145,7 +146,7 @@ def command(
     # Held until everything is printed and saved: a second signal must not interrupt what the first one asked for.
     with stop_on_signals() as stopped, kept:
         window = observe.Window(run_id=path.name, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
-        window = replace(window, kept=kept)
+        window = replace(window, kept=kept, cut_s=window_s)
         if follower is not None:
             window = replace(window, node_evidence=follower.node_evidence, ask=follower.ask)
             window = replace(window, lenient=True, room=ROOM * len(claims.claims))

@@ -37,7 +37,7 @@ class WorkloadKind(StrEnum):
     HUGE_PAGES = "huge-pages"
     """Touches ``memory_bytes`` of huge pages (``page_bytes`` each) again and again."""
     PULSE = "pulse"
-    """Sleeps 40 ms, runs 0.01 ms in user mode, for ever: many short known intervals (the canaries do this)."""
+    """Sleeps ``period_ms``, runs 0.01 ms in user mode, for ever: many short known intervals (the canaries do this)."""
 
 
 @stage_value
@@ -49,6 +49,7 @@ class Workload:
     threads: int = 1
     memory_bytes: int = 16 * 1024 * 1024
     page_bytes: int = 2 << 20
+    period_ms: int = 40
 
 
 @stage_value

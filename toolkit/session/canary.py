@@ -30,6 +30,11 @@ from toolkit.model.sandbox import Workload, WorkloadKind
 POSITIVE, CLEAN = "pinproof-canary-positive", "pinproof-canary-clean"
 NAMES = (POSITIVE, CLEAN)
 _STATUS = re.compile(r"^(State|Cpus_allowed_list):\t(\S+)", re.MULTILINE)
+OFTEN, SELDOM = Workload(kind=WorkloadKind.PULSE), Workload(kind=WorkloadKind.PULSE, period_ms=100)
+"""Pulses of a window whose length is short or not known, and of one of :data:`LONG_S` at least, which has a hundred
+planted escapes: the first must have been reported within 250 ms. A watch of months pays for each.
+"""
+LONG_S = 10.0
 NOT_RUNNING = -1
 """The planted switches of a canary that did not run where it was put from one end of a window to the other."""
 
@@ -56,6 +61,11 @@ def housekeeping_cpu(claims: ClaimSet, online: CpuSet, cpus: CpuSet | None = Non
     raise ValueError("no CPU is online")
 
 
+def pulse_for(window_s: float | None) -> Workload:
+    """Return the canaries' load in windows of this length."""
+    return SELDOM if window_s is not None and window_s >= LONG_S else OFTEN
+
+
 @contextmanager
 def canaries(
     claims: ClaimSet,
@@ -65,12 +75,12 @@ def canaries(
     *,
     escape: bool = False,
     cpus: CpuSet | None = None,
+    pulse: Workload = OFTEN,
 ) -> Iterator[CanaryPair]:
     """Run both canaries; ``escape`` really lets the clean one loose (the negative control of ``evidence-health``)."""
     cpu = housekeeping_cpu(claims, online, cpus)
     here = CpuSet.of([cpu])
     elsewhere = online - here  # with one CPU it is empty, and every place is outside of it
-    pulse = Workload(kind=WorkloadKind.PULSE)
     with pinned(NAMES, pulse, here, run_id=f"{run_id}-canary", root=root) as live:
         places = {POSITIVE: here, CLEAN: elsewhere if escape and elsewhere else here}
         if places[CLEAN] != here:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from probes import garbage
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result
@@ -124,6 +125,7 @@ class Consecutive:
                 return
             # With many claims a window is tens of megabytes: not two at a time.
             del seen, record
+            garbage.seek()
             number += 1
 
     @property

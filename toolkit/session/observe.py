@@ -6,16 +6,15 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
-from probes.observer import ObserveOptions, Observer, Violation
+from probes.observer import Observer, Violation
 from probes.readings import Frame, Readings
 from probes.subjects import Subject
 from toolkit.errors import InputError, PinproofError
 from toolkit.host.environment import read_environment
-from toolkit.host.kept_files import KeptFiles
 from toolkit.model.blind_spots import EVERY_WITNESS
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim, ClaimSet
@@ -26,8 +25,9 @@ from toolkit.session import canary
 from toolkit.session.affinity import keep_off
 from toolkit.session.checked import check_claims
 from toolkit.session.composing import Observed, compose
-from toolkit.session.prepared import Prepared
 from toolkit.session.stopping import Signals
+from toolkit.session.window import Ask
+from toolkit.session.window import Window as Window
 
 TICK_S = 0.05
 """How often user space looks, while it waits, whether something is the case of which nobody gives notice."""
@@ -37,39 +37,6 @@ end the pause at once."""
 
 FRESH_S = 2.0
 """So long a window that has ended waits for what the node states about its end; the next one is open meanwhile."""
-Ask = Callable[[], Callable[[], bool]]
-"""Asks a node for a reading that begins from now on; what it returns says whether that is over."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """What to observe and for how long. ``duration_s`` ``None`` means: until interrupted.
-
-    :param prepared: probes and canaries that are there already; ``None``: loaded and started for this window alone.
-    :param cpus: where canaries may run; ``None``: anywhere.
-    :param stopped: no longer empty when somebody asks to stop (:func:`toolkit.session.stopping.stop_on_signals`).
-    :param node_evidence: what the node itself states, asked for when a window has ended, or a snapshot of it is taken;
-        given its frame.
-    :param ask: called when a window has closed, where the node is asked once more before what it says counts.
-    :param lenient: a claim whose cgroup does not exist any more is left out; the others are watched.
-    :param room: for how many claims at one time, where more may come.
-    :param trace_syscalls: as in :class:`probes.options.ObserveOptions`; probes that are loaded already keep theirs.
-    :param kept: as in :class:`probes.observer.Observer`.
-    """
-
-    run_id: str
-    duration_s: float | None
-    root: Path = Path("/")
-    canary_escape: bool = False
-    prepared: Prepared | None = None
-    cpus: CpuSet | None = None
-    stopped: Sequence[int] = ()
-    node_evidence: Callable[[Frame], NodeEvidence] = lambda _frame: NOTHING
-    ask: Ask = lambda: lambda: True
-    lenient: bool = False
-    room: int = 0
-    trace_syscalls: bool = False
-    kept: KeptFiles | None = None
 
 
 class Observation:
@@ -264,7 +231,7 @@ def observation(
             controls.close()
             environment = read_environment(window.root, window.prepared.topology() if window.prepared else None)
             now = replace(claims, claims=tuple(one.now for one in watched.values())) if watched else claims
-            pair = _canaries(now, environment.cpus_online, window, next(numbers))
+            pair = window.canaries(now, environment.cpus_online, next(numbers))
             return controls.enter_context(pair), environment
 
         watched: dict[str, Subject] = {}
@@ -273,7 +240,7 @@ def observation(
         with Observer(
             replace(claims, claims=at_first + pair.claims),
             root=window.root,
-            options=None if ledger else options_for(window, len(claims.claims), len(pair.claims)),
+            options=None if ledger else window.options(len(claims.claims), len(pair.claims)),
             ledger=ledger,
             kept=window.kept,
         ) as observer:
@@ -283,18 +250,3 @@ def observation(
                     observer.add_claim(claim)
             node = (window.node_evidence, window.ask)
             yield Observation(observer, pair, window.root, environment, report, window.stopped, renew, *node)
-
-
-def options_for(window: Window, claims: int, controls: int) -> ObserveOptions:
-    """Return options for at least so many claims and controls."""
-    usual = ObserveOptions(trace_syscalls=window.trace_syscalls)
-    return replace(usual, max_claims=max(usual.max_claims, max(window.room, claims) + controls))
-
-
-def _canaries(
-    claims: ClaimSet, online: CpuSet, window: Window, number: int
-) -> AbstractContextManager[canary.CanaryPair]:
-    if window.prepared is not None:
-        return window.prepared.canaries(claims, online, escape=window.canary_escape, cpus=window.cpus)
-    run_id = window.run_id if number == 1 else f"{window.run_id}-{number}"
-    return canary.canaries(claims, online, run_id, window.root, escape=window.canary_escape, cpus=window.cpus)

@@ -14,11 +14,8 @@ from toolkit.model.node_reading import MissingPart
 from toolkit.model.runtimes import SETUP_NS
 from toolkit.sources.gathered import hierarchy_of, is_there
 from toolkit.sources.kubelet.places import Places
-from toolkit.sources.live_source import SourceReading
+from toolkit.sources.live_source import EVERY_S, SourceReading
 from toolkit.sources.registry import Source
-
-EVERY_S = 2.0
-"""Asking costs the start of a program, some tens of milliseconds; a write to a cgroup of the tool is seen at once."""
 
 SAID_AFTER_S = SETUP_NS / 1e9
 """A tool writes down what it has changed when its runtime, a program, has returned."""

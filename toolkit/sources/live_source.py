@@ -20,6 +20,11 @@ from toolkit.model.layers import LayerView
 from toolkit.model.node_reading import MissingPart
 from toolkit.model.state_files import StateReading
 
+EVERY_S = 2.0
+"""From one reading to the next where nobody asked for another time. Asking a tool costs the start of a program, some
+tens of milliseconds; what is written to a cgroup is read at once.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceReading:

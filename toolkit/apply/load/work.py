@@ -8,7 +8,7 @@ workers.
 ``exec``: short-lived fork + exec children (stress-ng refuses to do that as root). ``syscall``: reads /dev/zero in
 64 KiB pieces, so that nearly all its time is kernel mode in system calls of some microseconds.
 ``huge PAGE BYTES``: maps BYTES of huge pages of PAGE bytes each and writes to every page, ten times a second.
-``pulse``: 40 ms of sleep, 0.01 ms of work, for ever.
+``pulse MS``: so many milliseconds of sleep, 0.01 ms of work, for ever.
 """
 
 import os
@@ -63,8 +63,8 @@ def escape() -> None:
         time.sleep(0.00005)
 
 
-def pulse() -> None:
-    """Run for 0.01 ms, sleep for 40 ms: two of these are the canaries of a watch that lasts for months.
+def pulse(period_s: float) -> None:
+    """Run for 0.01 ms, sleep, most often for 40 ms: two of these are the canaries of a watch that lasts for months.
 
     To wake up costs as much again, and more. A window of a second has 25 planted escapes, four times as many as there
     are before the first must have been reported.
@@ -74,7 +74,7 @@ def pulse() -> None:
         end = time.monotonic_ns() + 10_000
         while time.monotonic_ns() < end:
             pass
-        time.sleep(0.04)
+        time.sleep(period_s)
 
 
 def exec_storm() -> None:
@@ -127,7 +127,7 @@ def main() -> int:
     if kind == "quiet":
         quiet(workers)
     if kind == "pulse":
-        pulse()
+        pulse(int(sys.argv[3]) / 1000)
     work = {"escape": escape, "exec": exec_storm, "syscall": syscall, "huge": huge}[kind]
     name_self("pinproof-main")
     for _ in range(workers):

@@ -42,17 +42,14 @@ from toolkit.sources.kubelet.modelled import STATIC
 from toolkit.sources.kubelet.overdue import SLACK_S
 from toolkit.sources.kubelet.owned import Owned
 from toolkit.sources.kubelet.places import CGROUP_ROOT, PROC, SYS, Places
+from toolkit.sources.kubelet.reading_pace import ReadingPace
 from toolkit.sources.kubelet.reconciles import PoolChanges
 from toolkit.sources.kubelet.settings import Settings, settings
 from toolkit.sources.kubelet.signs import Signs
 from toolkit.sources.kubelet.stated import Stated, not_read
 from toolkit.sources.kubelet.static_pods import StaticPods
-from toolkit.sources.live_source import SourceReading
+from toolkit.sources.live_source import EVERY_S, SourceReading
 
-EVERY_S = 2.0
-SHARE, EVERY_MAX_S = 0.004, 6.0
-"""Of a CPU: an eighth of what a watch of 500 containers may cost in all. And the longest time between two readings
-without a sign. What a node writes has one: state files, CPUs of containers, cgroups that come and go."""
 ENDING_NS = 5_000_000_000
 """So long a runtime may list a container as running whose cgroup is gone: a busy machine's shims wait for a CPU."""
 TURNS, A_TURN = 10, 25
@@ -69,8 +66,8 @@ class KubeletSource:
     name = "kubelet"
 
     def __init__(self, places: Places, every_s: float = EVERY_S, kept: KeptFiles = NONE_KEPT) -> None:
-        self._every_s = every_s
         self._places = places
+        self._pace = ReadingPace(every_s)
         self._begun = False
         self._memory = Memory(kept)
         self._lost: dict[str, int] = {}
@@ -89,8 +86,6 @@ class KubeletSource:
         """Ids of containers whose layers did not agree at the last reading."""
         self._spared: tuple[str, ...] = ()
         """Ids of those that agreed then, and at the one before as far as they were there, and whose turn it is not."""
-        self._cost_s = 0.0
-        """CPU time of the last reading."""
         self._gauges_due_ns, self._entered = 0, Entered()
         self._held, self._stated = HeldState(), Stated()
         self._static = StaticPods()
@@ -106,11 +101,7 @@ class KubeletSource:
 
     def read(self) -> SourceReading:
         """Read state files, configuration, runtime and cgroups; not the threads."""
-        began_s = time.thread_time()
-        try:
-            return self._read()
-        finally:
-            self._cost_s = time.thread_time() - began_s
+        return self._pace.take(self._read)
 
     def _read(self) -> SourceReading:
         now_ns = time.monotonic_ns()
@@ -237,11 +228,8 @@ class KubeletSource:
 
     @property
     def every_s(self) -> float:
-        """Seconds until it is read again without a sign: as was asked for, and a node of hundreds of containers, where
-        nothing was asked for, more seldom: reading takes :data:`SHARE` of a CPU.
-        """
-        asked_s = self._every_s
-        return min(max(asked_s, self._cost_s / SHARE), EVERY_MAX_S) if asked_s == EVERY_S else asked_s
+        """Seconds until it is read again without a sign."""
+        return self._pace.every_s
 
     def signs(self) -> Sequence[Path]:
         """State files, the tree of pods, and the control files of the containers' CPUs."""

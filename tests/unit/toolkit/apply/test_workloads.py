@@ -50,6 +50,7 @@ def test_the_programs_of_the_package_exist() -> None:
         Workload(kind=WorkloadKind.MEMORY, memory_bytes=0),
         Workload(kind=WorkloadKind.HUGE_PAGES, memory_bytes=1 << 20),
         Workload(kind=WorkloadKind.HUGE_PAGES, page_bytes=4096),
+        Workload(kind=WorkloadKind.PULSE, period_ms=0),
     ],
 )
 def test_numbers_without_sense_are_refused(workload: Workload) -> None:

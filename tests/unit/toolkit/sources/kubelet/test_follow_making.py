@@ -20,7 +20,7 @@ from tests.unit.toolkit.sources.kubelet.followed_node import (
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import container, labels, status
 from toolkit.sources.kubelet import follow
-from toolkit.sources.kubelet.follow import EVERY_MAX_S, EVERY_S, TURNS, KubeletSource
+from toolkit.sources.kubelet.follow import TURNS
 from validators.queries import view
 
 
@@ -96,15 +96,6 @@ def test_a_pod_that_is_made_again_is_another_pod(node: Node) -> None:
 
     assert sorted(one.pod_uid for one in both) == ["u-again", "u-db"]
     assert not view.same_pod(*both)
-
-
-def test_a_node_that_is_costly_to_read_is_read_more_seldom(node: Node) -> None:
-    """One part in 250 of a CPU, but every 6 s at least; whoever asks for another time gets it."""
-    assert node.source.every_s == EVERY_S
-    for cost_s, every_s in ((0.001, EVERY_S), (0.012, 3.0), (1.0, EVERY_MAX_S)):
-        node.source._cost_s = cost_s
-        assert node.source.every_s == pytest.approx(every_s)
-    assert KubeletSource(node.source._places, 1.0).every_s == 1.0
 
 
 def test_what_says_the_same_again_is_not_read_anew(node: Node) -> None:
