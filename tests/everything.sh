@@ -1,8 +1,9 @@
 #!/bin/sh
 # All tests that need no other machine: `make test`. Each runner's report is printed whole, one after the other.
 #
-# Most integration tests wait for windows: the unit tests use the CPUs meanwhile, at idle priority (SCHED_IDLE), so that
-# every task of an integration test goes before them. Integration tests that are marked `beside` run beside each other,
+# Most integration tests wait for windows. Tests that ask no kernel for anything use the CPUs meanwhile, at idle priority
+# (SCHED_IDLE), so that every task of an integration test goes before them: the unit tests, and the integration tests
+# marked `idle`, which take longest and begin first. Integration tests that are marked `beside` run beside each other,
 # two for a CPU because they wait, too; the files that take longest begin first (integration/conftest.py). The rest have
 # the machine for themselves, but for what is idle.
 # usage: sh tests/everything.sh PYTHON
@@ -12,21 +13,22 @@ cpus=$(nproc)
 idle="chrt --idle 0"
 $idle true 2>/dev/null || idle="nice -n 19" # a container may forbid it
 log=$(mktemp)
-units=
-trap '[ -z "$units" ] || kill "$units" 2>/dev/null; rm -f "$log"' EXIT
+quiet=
+trap '[ -z "$quiet" ] || kill "$quiet" 2>/dev/null; rm -f "$log"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' HUP TERM
 
-$idle "$python" -m pytest -p no:cacheprovider -n "$cpus" --dist loadfile -m "not slow" tests/unit >"$log" 2>&1 &
-units=$!
+$idle "$python" -m pytest -p no:cacheprovider -n "$cpus" --dist loadfile --no-loadscope-reorder \
+	-m "not slow and (idle or not integration)" tests/unit tests/integration >"$log" 2>&1 &
+quiet=$!
 "$python" -m pytest -n $((cpus * 2)) --dist loadfile --no-loadscope-reorder -m "not slow and beside" tests/integration
 beside=$?
-"$python" -m pytest -m "not slow and not beside" tests/integration
+"$python" -m pytest -m "not slow and not beside and not idle" tests/integration
 alone=$?
-wait "$units"
-unit=$?
-units=
+wait "$quiet"
+asked=$?
+quiet=
 cat "$log"
-for code in $unit $beside $alone; do
+for code in $asked $beside $alone; do
 	[ "$code" -eq 0 ] || exit "$code"
 done

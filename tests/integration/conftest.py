@@ -30,16 +30,16 @@ REFUSING = (
 NODE = (*RUNTIME, *REFUSING)
 """None of these runs beside another: one worker has them all."""
 FIRST = (
-    *NODE,
     "test_ansible_fleet.py",
     "test_ansible_local.py",
+    *NODE,
     "test_nothing_is_lost.py",
     "test_watch_killed.py",
     "test_host_lacks.py",
     "test_watch_pace.py",
     "test_watch_windows.py",
 )
-"""Files that take longest, of those that run beside others: when the last worker ends the others have just ended."""
+"""Files that take longest, of those that run beside others, or idle: when a worker ends the others have just ended."""
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -9,7 +9,7 @@ import yaml
 
 from tests.integration.ansible_runs import ANSIBLE
 
-pytestmark = pytest.mark.beside
+pytestmark = pytest.mark.idle
 
 ROLES = sorted(path.name for path in (ANSIBLE / "roles").iterdir())
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ import pytest
 from tests.integration.ansible_fleet import Fleet
 from tests.integration.ansible_runs import Play, build_wheel, copy_project, play
 
-pytestmark = pytest.mark.beside
+pytestmark = pytest.mark.idle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +45,13 @@ VARIABLES: dict[str, dict[str, object]] = {
 def host_state(own: Path, temporary: Path) -> tuple[str, list[str], bool]:
     """What a fleet could leave on this machine: links, mounts, an installation.
 
-    Other tests run beside this one, and mount what they do below the folder of all tests.
+    Other tests run beside this one, and mount what they do below the folder of all tests, or of all of another runner.
     """
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
     names = "\n".join(line.split(":")[1] for line in links.splitlines())
     lines = Path("/proc/self/mounts").read_text().splitlines()
-    mounts = [line for line in lines if f" {temporary}/" not in line or f" {own}/" in line]
+    others = (f" {temporary}/", f" {tempfile.gettempdir()}/pytest-of-")
+    mounts = [line for line in lines if f" {own}/" in line or not any(other in line for other in others)]
     return names, mounts, Path("/opt/pinproof").exists()
 
 

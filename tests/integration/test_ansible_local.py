@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.ansible_runs import Play, play
 
-pytestmark = pytest.mark.beside
+pytestmark = pytest.mark.idle
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from probes.interrupts.records import IrqKey, IrqSums
 from probes.options import ObserveOptions
 from probes.switches import records
 
-pytestmark = [pytest.mark.integration, pytest.mark.beside]
+pytestmark = [pytest.mark.integration, pytest.mark.idle]
 
 
 @pytest.fixture(scope="module")

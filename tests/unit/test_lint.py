@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 PROJECT = Path(__file__).resolve().parents[2]
 SOURCES = ("toolkit", "probes", "validators", "tests")
@@ -13,6 +15,23 @@ PYTHON_LINES_MAX = 300
 BPF_LINES_MAX = 250
 C_LINES_MAX = 300
 FUNCTION_LINES_MAX = 59
+
+
+class Facts(NamedTuple):
+    """What a Python file is judged by; hundreds are parsed once for all tests, and no tree is kept."""
+
+    silent: bool
+    """It has code, and no docstring."""
+    imported: tuple[str, ...]
+    functions: tuple[tuple[str, int], ...]
+
+
+@cache
+def facts(path: Path) -> Facts:
+    """Read a file once."""
+    tree = ast.parse(path.read_text())
+    silent = bool(tree.body) and ast.get_docstring(tree) is None
+    return Facts(silent, tuple(imported(tree)), tuple(functions(tree)))
 
 
 def python_files() -> list[Path]:
@@ -29,18 +48,14 @@ def test_python_files_are_short() -> None:
 
 def test_python_files_say_what_they_are() -> None:
     """Every Python file with code begins with a docstring."""
-    silent = [
-        str(path.relative_to(PROJECT))
-        for path in python_files()
-        if (tree := ast.parse(path.read_text())).body and ast.get_docstring(tree) is None
-    ]
+    silent = [str(path.relative_to(PROJECT)) for path in python_files() if facts(path).silent]
 
     assert silent == []
 
 
-def imported(path: Path) -> Iterator[str]:
+def imported(tree: ast.Module) -> Iterator[str]:
     """Every module that a Python file imports, with what it imports from it: ``a.b``, ``a.b.name``."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -57,7 +72,7 @@ def test_nobody_imports_a_test() -> None:
     found = [
         f"{path.relative_to(PROJECT)}: {name}"
         for path in python_files()
-        for name in imported(path)
+        for name in facts(path).imported
         if name.startswith("tests.") and of_a_test(name)
     ]
 
@@ -69,7 +84,7 @@ def test_an_imported_test_is_found(tmp_path: Path) -> None:
     path = tmp_path / "x.py"
     path.write_text("from tests.a.test_x import y\nfrom tests import test_z\nimport tests.a.conftest\nimport os\n")
 
-    assert [of_a_test(name) for name in imported(path)] == [True, True, True, False]
+    assert [of_a_test(name) for name in facts(path).imported] == [True, True, True, False]
 
 
 def test_bpf_files_are_short() -> None:
@@ -106,9 +121,9 @@ def test_functions_in_c_are_short() -> None:
     assert [each for each in lines if each[2] > FUNCTION_LINES_MAX] == []
 
 
-def functions(path: Path) -> Iterator[tuple[str, int]]:
+def functions(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Every function of a file, and its lines."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
 
@@ -118,7 +133,7 @@ def test_functions_are_short() -> None:
     long = [
         f"{path.relative_to(PROJECT)}: {name} has {lines} lines"
         for path in python_files()
-        for name, lines in functions(path)
+        for name, lines in facts(path).functions
         if lines > FUNCTION_LINES_MAX
     ]
 
@@ -129,7 +144,7 @@ def test_a_long_function_is_found(tmp_path: Path) -> None:
     """One inside a class or another function counts too."""
     path = tmp_path / "x.py"
     path.write_text("class A:\n    def f(self):\n" + "        x = 1\n" * FUNCTION_LINES_MAX)
-    assert dict(functions(path)) == {"f": FUNCTION_LINES_MAX + 1}
+    assert dict(facts(path).functions) == {"f": FUNCTION_LINES_MAX + 1}
 
 
 def test_nothing_is_left_half_done() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.switches import trails as module
 from probes.switches.records import (
     EVENT_COMPLETE,
     PIECE_INCOMPLETE,
@@ -169,10 +171,12 @@ def test_without_the_cpuset_it_is_a_member_from_the_first() -> None:
     assert not any(stay.joining for stay in stays)
 
 
-def test_a_storm_of_moves_is_counted_where_it_is_forgotten() -> None:
+def test_a_storm_of_moves_is_counted_where_it_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory does not grow; the run is incomplete by what was dropped. Old moves go without a word."""
+    assert MAX_MOVES >= 100_000, "enough for a storm"
+    monkeypatch.setattr(module, "MAX_MOVES", most := 1_000)
     trails = Trails(PATIENCE)
-    for at_ns in range(MAX_MOVES + 5):
+    for at_ns in range(most + 5):
         trails.add(move(at_ns, at_ns % 2, 1 - at_ns % 2))
     assert trails.forgotten == 5
     trails.add(move(KEEP_NS * 3, 1, 0))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,13 @@ Files = dict[str, bytes]
 
 def capture(start: str) -> Files:
     """The files of the capture whose name begins so."""
+    return dict(_unpacked(start))
+
+
+@cache
+def _unpacked(start: str) -> Mapping[str, bytes]:
     (path,) = DATA.glob(f"{start}*.tar.gz")
-    return dict(read_bundle_files(path))
+    return read_bundle_files(path)
 
 
 @contextmanager
