@@ -17,7 +17,7 @@ from contextlib import contextmanager
 NEW_OBJECTS = 400_000
 """So many more objects than before are looked through at once: more than a window of 500 containers makes."""
 _YOUNG = 1
-"""Up to this generation are the objects that have been made since a look before the last."""
+"""With the generation before it: what was made since the look before the last."""
 
 
 @contextmanager

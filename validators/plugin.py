@@ -183,13 +183,13 @@ Observe = Callable[..., Judged]
 @pytest.fixture
 def pinproof_observe(pinproof_probes: Prepared) -> Observe:
     """Watch a box (or a ClaimSet of cgroups that exist) and judge: ``pinproof_observe(box, seconds=1.0)``."""
-    from toolkit.session import observe as observing
     from toolkit.session.engine import watched
+    from toolkit.session.window import Window
     from toolkit.store import new_run_id
 
     def watch(box: Box | ClaimSet, seconds: float = 1.0) -> Judged:
         claims = box.claims if isinstance(box, Box) else box
-        window = observing.Window(run_id=new_run_id("pytest"), duration_s=seconds, prepared=pinproof_probes)
+        window = Window(run_id=new_run_id("pytest"), duration_s=seconds, prepared=pinproof_probes)
         done = watched(claims, window, Path(window.run_id))
         return Judged(evidence=done.evidence, verdicts=done.verdicts)
 

@@ -20,6 +20,7 @@ from toolkit.model.verdict import Outcome
 from toolkit.session import observe
 from toolkit.session.engine import watched
 from toolkit.session.prepared import Prepared
+from toolkit.session.window import Window
 from validators.registry import judge
 
 pytestmark = [
@@ -49,7 +50,7 @@ def test_exclusive_cpus_that_move_while_the_container_lives(kept: Prepared) -> N
         (container,) = live.value.containers
         pids = container.pids
         claims = ClaimSet(claims=(Claim(name="db", cgroup=container.cgroup, cpus=OWN, isolation=Isolation.CONTAINER),))
-        window = observe.Window(run_id="field-restarted", duration_s=None, prepared=kept)
+        window = Window(run_id="field-restarted", duration_s=None, prepared=kept)
         with observe.observation(claims, window) as opened:
             wait_for(lambda: _ran_ns(opened.snapshot(), OWN) > 50_000_000, "it runs on its own CPUs")
             wait_for(lambda: _masks(opened.snapshot()) == {OWN}, "a scan of its masks")
@@ -101,7 +102,7 @@ def test_a_program_that_lands_behind_a_realtime_thread(kept: Prepared) -> None:
                 Claim(name="shell", pod="shell", cgroup=places["shell"], cpus=REST),
             )
         )
-        window = observe.Window(run_id="field-hangs", duration_s=3.0, prepared=kept)
+        window = Window(run_id="field-hangs", duration_s=3.0, prepared=kept)
         evidence = watched(claims, window, Path("field-hangs")).evidence
     verdicts = {(verdict.rule, verdict.subject): verdict for verdict in judge(claims, evidence)}
 
@@ -140,7 +141,7 @@ def test_an_update_that_blocks_for_long(kept: Prepared) -> None:
         (container,) = live.value.containers
         limit_ms = 100.0
         claim = Claim(name="web", cgroup=container.cgroup, cpus=OWN)
-        window = observe.Window(run_id="field-blocks", duration_s=None, prepared=kept)
+        window = Window(run_id="field-blocks", duration_s=None, prepared=kept)
         outcomes = []
         for length_s, cpus in ((0.0, REST), (3 * limit_ms / 1e3, OWN)):
             claims = ClaimSet(claims=(claim,), transition_limit_ms=limit_ms)
@@ -181,7 +182,7 @@ def test_unbound_kernel_workers_on_an_exclusive_cpu(kept: Prepared, tmp_path: Pa
             claims=(Claim(name="db", pod="db", cgroup=place, cpus=OWN, isolation=Isolation.CONTAINER),),
             policy=ExclusivePolicy.STRICT_ISOLATION,
         )
-        window = observe.Window(run_id="field-workers", duration_s=None, prepared=kept)
+        window = Window(run_id="field-workers", duration_s=None, prepared=kept)
         with observe.observation(claims, window) as opened:
             wait_for(lambda: _written(tmp_path) and bool(_workers(opened.snapshot())), "a kernel worker on it")
             evidence = opened.close().evidence

@@ -28,9 +28,10 @@ from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload
 from toolkit.model.verdict import Outcome
-from toolkit.session import observe, planted_run
+from toolkit.session import planted_run
 from toolkit.session.engine import watched
 from toolkit.session.prepared import Prepared
+from toolkit.session.window import Window
 from validators.registry import judge
 
 pytestmark = pytest.mark.integration
@@ -64,7 +65,7 @@ def test_without_a_fault_the_same_sandbox_is_clean(kept: Prepared) -> None:
     with sandbox(planted_run.request(OWN, ONLINE - OWN), run_id="inject-none") as live:
         places = {container.claim: container.cgroup for container in live.value.containers}
         claims = planted_run.claim_set(places, OWN, ONLINE - OWN, live.value.root)
-        window = observe.Window(run_id="inject-none", duration_s=1.0, prepared=kept)
+        window = Window(run_id="inject-none", duration_s=1.0, prepared=kept)
         evidence = watched(claims, window, Path(window.run_id)).evidence
     verdicts = judge(claims, evidence)
     assert [(v.rule, v.subject, v.reason) for v in verdicts if v.outcome is Outcome.FAILED] == []

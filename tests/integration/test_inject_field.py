@@ -21,8 +21,8 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.session.engine import watched
-from toolkit.session.observe import Window
 from toolkit.session.prepared import Prepared
+from toolkit.session.window import Window
 from validators.registry import judge
 
 pytestmark = [

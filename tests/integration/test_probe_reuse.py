@@ -27,10 +27,10 @@ from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Outcome
-from toolkit.session import observe
 from toolkit.session.canary import fit
 from toolkit.session.engine import watched
 from toolkit.session.prepared import prepared
+from toolkit.session.window import Window
 from validators.credibility.trust import PLANTED_SKEW_RATIO, PLANTED_SKEW_SWITCHES
 from validators.registry import judge
 
@@ -227,7 +227,7 @@ def test_canaries_of_one_window_are_not_those_of_the_next() -> None:
     with prepared(f"reuse-{os.getpid()}") as kept:
         for number, escape in enumerate((False, True, False)):
             run_id = f"reuse-{os.getpid()}-{number}"
-            window = observe.Window(run_id=run_id, duration_s=0.5, canary_escape=escape, prepared=kept)
+            window = Window(run_id=run_id, duration_s=0.5, canary_escape=escape, prepared=kept)
             evidence = watched(claims, window, Path(window.run_id)).evidence
             (positive,) = [one for one in evidence.canaries if one.positive]
             assert positive.reported_at_ns is not None

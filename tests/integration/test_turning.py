@@ -13,6 +13,7 @@ from tests.integration.probe_lab import wait_for
 from toolkit.model.claims import ClaimSet
 from toolkit.session import observe
 from toolkit.session.prepared import Prepared
+from toolkit.session.window import Window
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
@@ -37,7 +38,7 @@ def test_the_new_window_is_seen_while_the_node_is_asked(kept: Prepared) -> None:
 
         return heard
 
-    window = observe.Window(run_id="turning", duration_s=None, prepared=kept, ask=ask)
+    window = Window(run_id="turning", duration_s=None, prepared=kept, ask=ask)
     with observe.observation(ClaimSet(claims=()), window) as opened:
         opened.wait(4.0)  # the node is waited for during half of the window at most
         opened.turn()
@@ -48,7 +49,7 @@ def test_the_new_window_is_seen_while_the_node_is_asked(kept: Prepared) -> None:
 
 def test_nothing_is_left_of_a_window_that_has_ended(kept: Prepared) -> None:
     """With hundreds of containers it is megabytes, and all objects are seldom looked through for circles: no circle."""
-    window = observe.Window(run_id="turned", duration_s=None, prepared=kept)
+    window = Window(run_id="turned", duration_s=None, prepared=kept)
     with observe.observation(ClaimSet(claims=()), window) as opened:
         watched = [weakref.ref(watch) for watch in opened.observer._window().watches.values()]
         gc.disable()

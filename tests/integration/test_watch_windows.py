@@ -28,8 +28,8 @@ from tests.integration.endless_watch import IN, ONLINE, OUT, V1_CPUSETS, Watch, 
 from tests.integration.membership_lab import cpuset
 from tests.integration.probe_lab import cgroup, join, wait_for
 from toolkit.model.cpuset import CpuSet
-from toolkit.session import observe
 from toolkit.session.engine import session
+from toolkit.session.window import Window
 from toolkit.sources.claims_file import load_claims
 
 pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs")]
@@ -170,7 +170,7 @@ def test_memory_does_not_grow_with_windows(tmp_path: Path) -> None:
     """
     claims = load_claims(document(tmp_path))
     kept: dict[int, int] = {}
-    with session(claims, observe.Window(run_id="windows", duration_s=None)) as opened:
+    with session(claims, Window(run_id="windows", duration_s=None)) as opened:
         windows = opened.consecutive(tmp_path / "run", window_s=0.1)
         tracemalloc.start()
         try:

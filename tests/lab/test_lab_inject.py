@@ -69,6 +69,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import Workload, WorkloadKind
 from toolkit.model.serde import to_data
 from toolkit.session import observe, planted_run
+from toolkit.session.window import Window
 from validators.registry import judge
 
 switch = Path(f"/sys/devices/system/cpu/cpu{ARGS['cpu']}/online")
@@ -76,7 +77,7 @@ online = CpuSet.parse(Path("/sys/devices/system/cpu/online").read_text())
 own = CpuSet.of([ARGS["cpu"] - 1, ARGS["cpu"]])
 
 def window(name, during):
-    with observe.observation(claims, observe.Window(run_id=f"lab-{name}", duration_s=None)) as opened:
+    with observe.observation(claims, Window(run_id=f"lab-{name}", duration_s=None)) as opened:
         opened.poll(1.0)
         seen = during(opened)
         opened.poll(1.0)

@@ -21,8 +21,8 @@ from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.serde import to_data
-from toolkit.session import observe
 from toolkit.session.engine import watched
+from toolkit.session.window import Window
 from validators.registry import judge
 from tests.integration.apply_support import traces, wait_until
 
@@ -45,7 +45,7 @@ with sandbox(SandboxRequest(parents=pods, containers=wanted), run_id=run_id, run
         reserved_cpus=CpuSet.of([0]),
         pods_root=live.value.root,
     )
-    evidence = watched(claims, observe.Window(run_id=run_id, duration_s=2.0), Path(run_id)).evidence
+    evidence = watched(claims, Window(run_id=run_id, duration_s=2.0), Path(run_id)).evidence
 gone = wait_until(lambda: traces(run_id) == [], 60)
 print(json.dumps({"verdicts": [to_data(v) for v in judge(claims, evidence)], "left": [] if gone else traces(run_id)}))
 """
@@ -72,6 +72,7 @@ from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import to_data
 from toolkit.session import observe
+from toolkit.session.window import Window
 from validators.registry import judge
 
 LOW, HIGH = ARGS["low"], ARGS["high"]
@@ -88,7 +89,7 @@ with cgroup("pinproof-sparse") as path:
         reserved_cpus=CpuSet.of([0]),
         pods_root=path,
     )
-    window = observe.Window(run_id="lab-sparse", duration_s=None)
+    window = Window(run_id="lab-sparse", duration_s=None)
     mode = ("hop", LOW, HIGH, 40, 1_000_000) if ARGS["escapes"] else ("ping", LOW, LOW, 4000, 0)
     with (
         observe.observation(claims, window) as opened,

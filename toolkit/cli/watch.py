@@ -26,7 +26,6 @@ from toolkit.host.topology import read_topology
 from toolkit.model import names
 from toolkit.model.claims import ClaimSet
 from toolkit.model.verdict import Outcome
-from toolkit.session import observe
 from toolkit.session.checked import check_claims
 from toolkit.session.counters import SessionState
 from toolkit.session.engine import session
@@ -35,6 +34,7 @@ from toolkit.session.long_stage import Cut
 from toolkit.session.preflight import require_run
 from toolkit.session.rotation import Rotation
 from toolkit.session.stopping import stop_on_signals
+from toolkit.session.window import Window
 from toolkit.sources.claims_file import check_host, load_claims
 from toolkit.sources.followed_tool import FollowedTool
 from toolkit.sources.kubelet.places import Places
@@ -145,8 +145,8 @@ def command(
     path = runs / new_run_id("watch")
     # Held until everything is printed and saved: a second signal must not interrupt what the first one asked for.
     with stop_on_signals() as stopped, kept:
-        window = observe.Window(run_id=path.name, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
-        window = replace(window, kept=kept, cut_s=window_s)
+        window = Window(run_id=path.name, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
+        window = replace(window, kept=kept, cut_s=min(window_s, duration or window_s))
         if follower is not None:
             window = replace(window, node_evidence=follower.node_evidence, ask=follower.ask)
             window = replace(window, lenient=True, room=ROOM * len(claims.claims))
@@ -159,7 +159,7 @@ def command(
 def _watch(
     claims: ClaimSet,
     follower: Follower | None,
-    window: observe.Window,
+    window: Window,
     shown: Shown,
     path: Path,
     cut: Cut,

@@ -13,6 +13,7 @@ from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import Scenario
 from toolkit.session import observe, resizing, visiting
 from toolkit.session.planning import Planned
+from toolkit.session.window import Window
 
 
 def enter(
@@ -63,7 +64,7 @@ def act(
 
 
 def watch(
-    window: observe.Window,
+    window: Window,
     action: Callable[[observe.Observation], None] | None,
     progress: Callable[[float], None],
     opened: observe.Observation,

@@ -27,7 +27,7 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import SandboxRequest
 from toolkit.model.verdict import Outcome
-from toolkit.session import churn_faults, observe
+from toolkit.session import churn_faults
 from toolkit.session.affinity import keep_off
 from toolkit.session.churn_faults import FaultResult
 from toolkit.session.churn_model import ChurnModel, Operation, Step
@@ -35,6 +35,7 @@ from toolkit.session.churn_scene import Scene
 from toolkit.session.engine import Session, session
 from toolkit.session.observe import Observation
 from toolkit.session.planning import machine_of
+from toolkit.session.window import Window
 from validators.registry import judge
 
 STEPS_PER_WINDOW = 5
@@ -90,7 +91,7 @@ def churn(*, duration_s: float, seed: int, run_id: str, faults: bool = False, ro
     with (
         keep_off(topology.online - reserved),
         apply.sandbox(SandboxRequest(), run_id=run_id, root=root) as live,
-        session(base, observe.Window(run_id=run_id, duration_s=None, root=root)) as engine,
+        session(base, Window(run_id=run_id, duration_s=None, root=root)) as engine,
     ):
         live.before_delete = engine.opened.observer.read_last
         scene = Scene(model=model, live=live, opened=engine.opened, base=base)

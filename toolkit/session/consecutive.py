@@ -54,7 +54,7 @@ class Consecutive:
 
     :param path: of the run that will be saved.
     :param window_s: length of a window. :param duration_s: of all; ``None``: until somebody asks to stop.
-    :param stopped: as in :class:`toolkit.session.observe.Window`.
+    :param stopped: as in :class:`toolkit.session.window.Window`.
     :param now: what is promised at this moment, where that changes: asked when a window opens.
     :param origin: saved with each window.
     """

@@ -15,8 +15,9 @@ from pathlib import Path
 from probes.observer import Violation
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.session.consecutive import WINDOW_S, Consecutive
-from toolkit.session.observe import Observation, Window, observation
+from toolkit.session.observe import Observation, observation
 from toolkit.session.record import NO_ORIGIN, Origin, Record, recorded
+from toolkit.session.window import Window
 
 Act = Callable[[Observation], None]
 """What happens while a window is open: it waits at least; when it returns the window is closed."""

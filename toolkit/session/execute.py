@@ -19,7 +19,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.runtimes import CGROUPFS
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import NegativeControl
-from toolkit.session import acts, from_plan, long_stage, observe
+from toolkit.session import acts, from_plan, long_stage
 from toolkit.session.breach import Broken, Honest
 from toolkit.session.engine import session
 from toolkit.session.from_plan import Stage
@@ -31,6 +31,7 @@ from toolkit.session.planning import Planned
 from toolkit.session.prepared import Prepared
 from toolkit.session.record import Origin, Run, whole
 from toolkit.session.stopping import go_on
+from toolkit.session.window import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ class Settings:
     :param cpus: the CPUs that may be loaded; ``None``: all.
     :param prepared: probes and canaries for many runs; ``None``: each window has its own.
     :param repeats: how often at most a run of the catalogue that comes out undecided is repeated.
-    :param stopped: as in :class:`toolkit.session.observe.Window`.
+    :param stopped: as in :class:`toolkit.session.window.Window`.
     :param cut: how what is watched for long is cut into windows.
     """
 
@@ -160,7 +161,7 @@ def _run_stage(
             # The node is asked what it states when the window ends: after the resize.
             stage = replace(stage, plan=work.resized) if work.resized is not None else stage
         asked_s = settings.duration_s or work.scenario.duration_s
-        window = observe.Window(
+        window = Window(
             run_id=live.value.run_id,
             duration_s=way.seconds(asked_s, claims, brief=settings.brief, last=entered.last),
             root=root,

@@ -26,8 +26,7 @@ from toolkit.session.affinity import keep_off
 from toolkit.session.checked import check_claims
 from toolkit.session.composing import Observed, compose
 from toolkit.session.stopping import Signals
-from toolkit.session.window import Ask
-from toolkit.session.window import Window as Window
+from toolkit.session.window import Ask, Window
 
 TICK_S = 0.05
 """How often user space looks, while it waits, whether something is the case of which nobody gives notice."""

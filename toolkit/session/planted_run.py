@@ -35,11 +35,11 @@ from toolkit.model.node_evidence import NOTHING, NodeEvidence
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.session import observe
 from toolkit.session.engine import session
 from toolkit.session.prepared import Prepared
 from toolkit.session.record import Record
 from toolkit.session.stopping import go_on
+from toolkit.session.window import Window
 
 EXCLUSIVE, SHARED = "guaranteed/db", "burstable/web"
 QUOTA_US = 40_000
@@ -106,7 +106,7 @@ def run(
 
     :param runs: where the run will be saved (``record.save()``); nothing is written here.
     :param loads: what each container runs; lighter ones suit machines with less time than CPUs.
-    :param stopped: as in :class:`toolkit.session.observe.Window`.
+    :param stopped: as in :class:`toolkit.session.window.Window`.
     :param prepared: as there: for many faults, one after the other.
     :param cpus: those that the sandbox may use; ``None``: all that are online.
     :raises HostUnsupportedError: fewer than two CPUs, or the host cannot do the fault.
@@ -127,7 +127,7 @@ def run(
         injection = _aimed(fault, injection, places, own, state)
         # Without a state file rule ``checkpoint`` has nothing to say.
         file = Path(injection.state_file) if fault.scope is Scope.FILE else None
-        window = observe.Window(
+        window = Window(
             run_id=run_id,
             duration_s=duration_s,
             root=root,

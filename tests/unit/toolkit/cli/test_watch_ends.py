@@ -19,11 +19,11 @@ from toolkit.cli import ending, watch, windows
 from toolkit.cli.ending import DEFECT, NO_READER, Output, worse
 from toolkit.cli.windows import Shown
 from toolkit.model.verdict import Outcome, exit_code
-from toolkit.session import observe
 from toolkit.session.composing import Observed
 from toolkit.session.consecutive import Consecutive
 from toolkit.session.long_stage import Cut
 from toolkit.session.record import Record
+from toolkit.session.window import Window
 from toolkit.store import load_result, window_paths
 
 
@@ -67,7 +67,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watch:
         return watch._watch(
             claim_set(),
             None,
-            observe.Window(run_id="x", duration_s=duration_s),
+            Window(run_id="x", duration_s=duration_s),
             Shown(verbose=False, as_json=False, output=Output()),
             tmp_path / "run",
             Cut(window_s=30.0),
