@@ -13,22 +13,22 @@ cpus=$(nproc)
 idle="chrt --idle 0"
 $idle true 2>/dev/null || idle="nice -n 19" # a container may forbid it
 log=$(mktemp)
-quiet=
-trap '[ -z "$quiet" ] || kill "$quiet" 2>/dev/null; rm -f "$log"' EXIT
+idlers=
+trap '[ -z "$idlers" ] || kill "$idlers" 2>/dev/null; rm -f "$log"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' HUP TERM
 
 $idle "$python" -m pytest -p no:cacheprovider -n "$cpus" --dist loadfile --no-loadscope-reorder \
 	-m "not slow and (idle or not integration)" tests/unit tests/integration >"$log" 2>&1 &
-quiet=$!
+idlers=$!
 "$python" -m pytest -n $((cpus * 2)) --dist loadfile --no-loadscope-reorder -m "not slow and beside" tests/integration
 beside=$?
 "$python" -m pytest -m "not slow and not beside and not idle" tests/integration
 alone=$?
-wait "$quiet"
-asked=$?
-quiet=
+wait "$idlers"
+idled=$?
+idlers=
 cat "$log"
-for code in $asked $beside $alone; do
+for code in $idled $beside $alone; do
 	[ "$code" -eq 0 ] || exit "$code"
 done

@@ -147,7 +147,7 @@ def test_watch_kubelet_names_the_writer(tmp_path: Path) -> None:
         main = kubelet.run_own(node.pod(uid, "g1"), uid)
         with watching(kubelet, tmp_path / "w", 4.0, "--read-every=0.5", "--trace-syscalls") as watch:
             watch.pass_windows(1)
-            need_witness([json.loads(path.read_text()) for path in watch.windows()])
+            need_witness(results(watch.folder / "runs"))
             pid = drift(kubelet.node.cpuset(main), "0-1")
             watch.wait_until(lambda: bool(watch.failed("layers-agree")), "the drift is reported")
             kubelet.node.cpuset(main).write_text("1")

@@ -64,11 +64,7 @@ def escape() -> None:
 
 
 def pulse(period_s: float) -> None:
-    """Run for 0.01 ms, sleep, most often for 40 ms: two of these are the canaries of a watch that lasts for months.
-
-    To wake up costs as much again, and more. A window of a second has 25 planted escapes, four times as many as there
-    are before the first must have been reported.
-    """
+    """Run for 0.01 ms, then sleep; to wake up costs as much again, and more."""
     name_self("pinproof-pulse")
     while True:
         end = time.monotonic_ns() + 10_000

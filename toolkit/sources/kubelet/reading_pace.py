@@ -16,8 +16,8 @@ without a sign: a kubelet's usual reconcile period. What a node writes has a sig
 cgroups that come and go.
 """
 RETRY_MAX_S = 4.0
-"""The longest time after a reading that was not answered: the two beside it are still less than 15 s apart, from which
-on what changed in a window is not known.
+"""The longest time after a reading that was not answered. Where that was known at once, the two beside it are still
+less than 15 s apart, from which on what changed in a window is not known.
 """
 
 

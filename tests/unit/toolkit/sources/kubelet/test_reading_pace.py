@@ -27,7 +27,7 @@ def test_a_node_that_is_costly_to_read_is_read_more_seldom(cost_s: float, every_
 
 
 def test_what_was_not_answered_is_asked_for_again_soon() -> None:
-    """The readings beside one that was not answered, or that failed, leave their window decided."""
+    """The readings beside one that failed at once, or was not answered, leave their window decided."""
     pace = ReadingPace(EVERY_S)
     answers = iter((ANSWERED, replace(ANSWERED, complete=False)))
 
