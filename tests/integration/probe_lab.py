@@ -20,6 +20,7 @@ from typing import Self
 from probes.cgroups.files import Files
 from probes.composition import WITNESSES
 from toolkit.host import cgroupfs, perf_event
+from toolkit.model.evidence import Evidence
 
 EMULATED = "QEMU TCG CPU" in Path("/proc/cpuinfo").read_text()
 """Software emulation: what happened, where and how often is as true there as elsewhere; how long the kernel's own work
@@ -44,6 +45,13 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 20.0) ->
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         time.sleep(0.001)
+
+
+def controls_worked(evidence: Evidence) -> bool:
+    """Return whether both canaries were seen at work so far: a window that ends sooner is rightly undecided."""
+    planted = [one for one in evidence.canaries if one.positive and one.reported_at_ns is not None]
+    clean = [one for one in evidence.canaries if not one.positive and one.run_ns > 0]
+    return bool(planted and clean)
 
 
 def accepted(control: Path, value: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.probe_lab import accepted, wait_for
+from tests.integration.probe_lab import accepted, controls_worked, wait_for
 from toolkit.apply.sandbox import sandbox
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
@@ -185,6 +185,7 @@ def test_unbound_kernel_workers_on_an_exclusive_cpu(kept: Prepared, tmp_path: Pa
         window = Window(run_id="field-workers", duration_s=None, prepared=kept)
         with observe.observation(claims, window) as opened:
             wait_for(lambda: _written(tmp_path) and bool(_workers(opened.snapshot())), "a kernel worker on it")
+            opened.wait(20.0, until=lambda: controls_worked(opened.snapshot()))
             evidence = opened.close().evidence
     workers = _workers(evidence)
 

@@ -66,7 +66,7 @@ def test_containers_are_judged(equipped: Guest, runtime: str) -> None:
 
 ESCAPE = """
 import json
-from tests.integration.probe_lab import SOURCE, Planter, cgroup, join
+from tests.integration.probe_lab import SOURCE, Planter, cgroup, controls_worked, join
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
@@ -101,7 +101,7 @@ with cgroup("pinproof-sparse") as path:
         for run in (db, web):
             run.go()
         truths = [run.truth() for run in (db, web)]
-        opened.poll(0)
+        opened.wait(20.0, until=lambda: controls_worked(opened.snapshot()))
         evidence = opened.close().evidence
         for run in (db, web):
             run.end()
