@@ -152,13 +152,14 @@ class ScenarioDocument(ScenarioPart):
     negative_controls: tuple[_Control, ...] = ()
 
 
-def parse_scenario(text: str, where: str, folder: Path | None = None) -> Scenario:
+def parse_scenario(text: str, where: str, folder: Path | None = None, *, own: bool = False) -> Scenario:
     """Read a scenario document.
 
     :param folder: where the paths in it begin; ``None``: it cannot name other files.
+    :param own: it is one of the catalogue's.
     :raises InputError: one line that names the place, what was found and what was expected.
     """
-    data = parse_document(text, where, decimal_but=AS_A_KUBELET)
+    data = parse_document(text, where, decimal_but=AS_A_KUBELET, own=own)
     check_kind(data, "Scenario", where, EXPECTED)
     try:
         document = ScenarioDocument.model_validate(data)
@@ -292,4 +293,4 @@ def load_catalogue() -> tuple[Scenario, ...]:
     """
     with resources.as_file(resources.files("validators") / "scenarios") as folder:
         files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda one: one.name)
-        return tuple(parse_scenario(one.read_text(encoding="utf-8"), one.name, folder) for one in files)
+        return tuple(parse_scenario(one.read_text(encoding="utf-8"), one.name, folder, own=True) for one in files)

@@ -20,22 +20,25 @@ from toolkit.session.prepared import Prepared
 RUNTIME = ("test_watch_kubelet.py", "test_field_node.py", "test_watch_writer.py", "test_cri_node.py")
 """Files that run a container runtime, and would wait for each other (``cri_node.alone``)."""
 REFUSING = (
-    "test_ansible_jobs.py",
+    "test_ansible_jobs.py::test_conformance_of_this_machine",
     "test_one_way.py",
     "test_run_cut.py",
     "test_runs_are_not_lost.py",
     "test_stopped_loads.py",
 )
-"""Files with verbs that refuse a node at work, as one with a container runtime may be."""
+"""Files, or single tests, with verbs that refuse a node at work, as one with a container runtime may be."""
 NODE = (*RUNTIME, *REFUSING)
 """None of these runs beside another: one worker has them all."""
 FIRST = (
     "test_ansible_fleet.py",
     "test_ansible_local.py",
-    *NODE,
-    "test_nothing_is_lost.py",
-    "test_watch_killed.py",
+    *(name.partition("::")[0] for name in NODE),
+    "test_watch_tool.py",
     "test_host_lacks.py",
+    "test_inject_faults.py",
+    "test_nothing_is_lost.py",
+    "test_conformance_stages.py",
+    "test_watch_killed.py",
     "test_watch_pace.py",
     "test_watch_windows.py",
 )
@@ -52,7 +55,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Files(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
-            return "node" if Path(file).name in NODE else file
+            name = Path(file).name + nodeid[len(file) :]
+            return "node" if name.startswith(NODE) else file
 
     return Files(config, log)
 

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from tests.integration.cri_messages import MESSAGES
+from tests.integration.probe_lab import stand_still
 from tests.pace import PACE
 from toolkit.errors import InputError
 from toolkit.sources.cri import ENUMS, SERVICE, Cri
@@ -112,7 +113,7 @@ class Node(ABC):
 
     def halt(self) -> None:
         """Let it hang: its socket takes connections, nobody answers."""
-        self._server.send_signal(signal.SIGSTOP)
+        stand_still(self._server.pid)
 
     def restart(self) -> None:
         """Let it go on, or start it if it was stopped."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import struct
 import subprocess
 import time
@@ -16,6 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+
+import psutil
 
 from probes.cgroups.files import Files
 from probes.composition import WITNESSES
@@ -52,6 +55,13 @@ def controls_worked(evidence: Evidence) -> bool:
     planted = [one for one in evidence.canaries if one.positive and one.reported_at_ns is not None]
     clean = [one for one in evidence.canaries if not one.positive and one.run_ns > 0]
     return bool(planted and clean)
+
+
+def stand_still(pid: int) -> None:
+    """Stop a process, and wait until it stands: a thread that waits for a CPU hears of the signal when it has one."""
+    os.kill(pid, signal.SIGSTOP)
+    threads = [psutil.Process(thread.id) for thread in psutil.Process(pid).threads()]
+    wait_for(lambda: {one.status() for one in threads} == {psutil.STATUS_STOPPED}, f"{pid} stands still")
 
 
 def accepted(control: Path, value: str) -> bool:

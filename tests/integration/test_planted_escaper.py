@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import time
-from pathlib import Path
 
 import pytest
 
-from tests.integration.probe_lab import wait_for
+from tests.integration.probe_lab import stand_still, wait_for
 from toolkit.apply.load.work import HOP_NS
 from toolkit.apply.sandbox import sandbox
 from toolkit.faults.controls import broken
@@ -56,8 +53,7 @@ def test_the_rounds_of_an_escaper_are_counted() -> None:
         assert time.monotonic_ns() - began_ns >= least_ns, "a round visits every CPU, then all together"
 
         (worker,) = procfs.children(escaper.pid) or ()
-        os.kill(worker, signal.SIGSTOP)
-        wait_for(lambda: "State:\tT" in Path(f"/proc/{worker}/status").read_text(), "the worker to be stopped")
+        stand_still(worker)
         stopped = escaper.rounds()
         assert stopped is not None
         assert escaper.rounds() == stopped

@@ -13,64 +13,13 @@ import yaml
 
 from toolkit.errors import InputError
 from toolkit.model import json_text
+from toolkit.model.yaml_loaders import MAX_DEPTH, AnyLoader, OwnLoader
 
-MAX_BITS = 256
-MAX_DEPTH = 100
-"""Levels of nesting: several times those of any document that people or programs write here. To find the end of a level
-the scanner looks ahead over a thousand characters, each of which may begin another one."""
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 DECIMAL = re.compile(r"[-+]?(?:(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|\.(?:inf|nan))", re.I)
 """A number that all readers read alike. YAML 1.1 reads ``010`` as 8, ``1_0`` as 10 and ``1:0`` as 60."""
 MAX_BYTES = 2 * 1024 * 1024
 """Thousands of claims or pods. The parser takes seconds and some hundred megabytes for each megabyte of a file."""
-
-
-class _Loader(yaml.SafeLoader):
-    """SafeLoader that refuses what would silently lose or multiply data."""
-
-    def fetch_flow_collection_start(self, token: Any) -> None:
-        if self.flow_level >= MAX_DEPTH:
-            raise self._too_deep()
-        super().fetch_flow_collection_start(token)
-
-    def add_indent(self, column: int) -> bool:
-        if len(self.indents) >= MAX_DEPTH:
-            raise self._too_deep()
-        return bool(super().add_indent(column))
-
-    def _too_deep(self) -> yaml.MarkedYAMLError:
-        return yaml.MarkedYAMLError(problem=f"more than {MAX_DEPTH} levels", problem_mark=self.get_mark())
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        # A file of a few lines could grow to gigabytes when its aliases are expanded.
-        if self.check_event(yaml.AliasEvent):
-            event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="an alias (*name) is not accepted", problem_mark=event.start_mark)  # type: ignore[arg-type]
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    raise yaml.MarkedYAMLError(problem=f"key {key.value!r} twice", problem_mark=key.start_mark)
-                seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def _bounded_int(loader: _Loader, node: yaml.ScalarNode) -> int:
-    """Read a number, but none that Python would not write again (more than 4300 digits)."""
-    try:
-        value = int(loader.construct_yaml_int(node))
-        if value.bit_length() <= MAX_BITS:
-            return value
-        problem = "a huge number"
-    except ValueError:
-        problem = f"{node.value[:40]!r} is no number"
-    raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
-
-
-_Loader.add_constructor("tag:yaml.org,2002:int", _bounded_int)
 
 
 def _scalars(root: yaml.Node, but: frozenset[str]) -> Iterator[tuple[str, yaml.ScalarNode]]:
@@ -90,11 +39,14 @@ def _scalars(root: yaml.Node, but: frozenset[str]) -> Iterator[tuple[str, yaml.S
                     waiting += [(place, value), (place, key)]
 
 
-def parse_documents(text: str, where: str, decimal_but: frozenset[str] | None = None) -> list[Any]:
+def parse_documents(
+    text: str, where: str, decimal_but: frozenset[str] | None = None, *, own: bool = False
+) -> list[Any]:
     """Read all YAML documents of a text, or the one of a JSON text.
 
     :param decimal_but: refuse numbers that are not plain decimal, except below these keys; ``None``: none is refused.
         Those of JSON all are.
+    :param own: it ships with pinproof.
     :raises InputError: with line and column.
     """
     no_json = ""
@@ -106,7 +58,7 @@ def parse_documents(text: str, where: str, decimal_but: frozenset[str] | None = 
         except (ValueError, RecursionError) as error:
             no_json = f"not JSON: {str(error)[:80]}"
     try:
-        loader = _Loader(text)
+        loader = OwnLoader(text) if own else AnyLoader(text)
         documents = []
         while loader.check_node():
             node = loader.get_node()
@@ -142,12 +94,12 @@ def _check_decimal(root: yaml.Node, where: str, but: frozenset[str]) -> None:
             raise InputError(where, found, "a plain decimal number, or quotes around a text")
 
 
-def parse_document(text: str, where: str, decimal_but: frozenset[str] | None = None) -> Any:
+def parse_document(text: str, where: str, decimal_but: frozenset[str] | None = None, *, own: bool = False) -> Any:
     """Read exactly one YAML document; see :func:`parse_documents`.
 
     :raises InputError: none, several, or not YAML.
     """
-    documents = parse_documents(text, where, decimal_but)
+    documents = parse_documents(text, where, decimal_but, own=own)
     if len(documents) != 1:
         raise InputError(where, f"{len(documents)} YAML documents", "one")
     return documents[0]

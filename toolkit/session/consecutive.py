@@ -21,7 +21,7 @@ from toolkit.model.verdict import Outcome
 from toolkit.session.composing import Observed
 from toolkit.session.counters import Counters, SessionState
 from toolkit.session.observe import TICK_S, Observation
-from toolkit.session.record import NO_ORIGIN, Origin, Record, recorded
+from toolkit.session.record import NO_ORIGIN, Origin, Record, judged, texts_of
 from toolkit.session.sums import Sums
 from toolkit.store import WINDOW, reread
 from validators.registry import needed_s
@@ -113,9 +113,10 @@ class Consecutive:
             began_s = time.monotonic()
             end_s = self._end(end_s, began_s)
             path = self._path if last and number == 1 else self._path / WINDOW.format(number)
-            record = recorded(
-                path, claims=promised, evidence=seen.evidence, canaries=seen.canaries, origin=self._origin
-            )
+            texts = texts_of(claims=promised, evidence=seen.evidence, canaries=seen.canaries, origin=self._origin)
+            # Of many claims a window is tens of megabytes: it is kept neither twice, as seen and as read back,
+            del seen
+            record = judged(path, texts)
             with self._lock:
                 self._counters.judged(record.result)
                 self._last = record.result
@@ -123,8 +124,7 @@ class Consecutive:
             yield Judged(number=number, record=record, last=last)
             if last:
                 return
-            # With many claims a window is tens of megabytes: not two at a time.
-            del seen, record
+            del texts, record  # nor beside the next one
             garbage.seek()
             number += 1
 

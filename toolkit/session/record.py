@@ -83,8 +83,14 @@ def recorded(
     :param canaries: what was seen of the controls, saved beside it, as ``origin`` is.
     :param rescue: what cannot be judged is evidence all the same: save it, if possible, before the error goes on.
     """
-    # Text first, and everything else from it: what another machine reads must not be less than what was judged here.
-    texts = store.run_texts(
+    return judged(path, texts_of(claims=claims, evidence=evidence, canaries=canaries, origin=origin), rescue=rescue)
+
+
+def texts_of(
+    *, claims: ClaimSet, evidence: Evidence, canaries: Evidence | None = None, origin: Origin = NO_ORIGIN
+) -> dict[str, StageText]:
+    """Serialise a run: the first half of :func:`recorded`. What was seen need not be kept for the second."""
+    return store.run_texts(
         claims=claims,
         evidence=evidence,
         canaries=canaries,
@@ -92,6 +98,13 @@ def recorded(
         plan=origin.plan,
         sandbox=origin.sandbox,
     )
+
+
+def judged(path: Path, texts: dict[str, StageText], *, rescue: bool = True) -> Record:
+    """Read a run back and judge it: the second half.
+
+    What another machine reads must not be less than what was judged here.
+    """
     try:
         run = store.parse_run(path, texts)
         run, texts = store.with_result(run, texts, judge(run.claims, run.evidence))

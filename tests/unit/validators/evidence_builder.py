@@ -230,7 +230,9 @@ def on_every_cpu(changes: dict[str, Any]) -> dict[str, Any]:
 
 def in_slots(rows: tuple[CpuUse, ...], window_ns: int = WINDOW_NS) -> tuple[UsageBin, ...]:
     """What was used, evenly in a hundred slots of the window."""
-    ran = {claim: sum(row.run_ns for row in rows if row.claim == claim) for claim in {row.claim: 0 for row in rows}}
+    ran: dict[str, int] = {}
+    for row in rows:
+        ran[row.claim] = ran.get(row.claim, 0) + row.run_ns
     length_ns = max(1, window_ns // 100)
     return tuple(
         UsageBin(claim=claim, start_at_ns=slot * length_ns, length_ns=length_ns, usage_ns=ns // 100)
