@@ -63,8 +63,10 @@ def load(request: Request, root: Path) -> LoadedPrograms:
     if kept is not None:
         try:
             return _load_kept(kept, request)
-        except (HostUnsupportedError, OSError):  # whatever is wrong with it: a new one says so, or is right
-            unit.forget(root, key)
+        except (HostUnsupportedError, OSError):
+            # The unit is bad, or the host has no room for any (descriptors, memory): the next one takes its place, or
+            # says so.
+            pass
     return compile_and_load(replace(request, keep_as=key, root=str(root)))
 
 
@@ -86,8 +88,11 @@ def compile_and_load(request: Request) -> LoadedPrograms:
 
     :raises HostUnsupportedError: what the helper says, that it died and while doing what, or that it cannot be started.
     """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    log = os.memfd_create("pinproof-compiler")
+    try:
+        log = os.memfd_create("pinproof-compiler")
+        ours, theirs = _pair(log)
+    except OSError as error:
+        raise _not_started(error) from None
     with ours, os.fdopen(log, "rb") as said:
         with theirs:
             helper = _start(theirs.fileno(), log)
@@ -97,6 +102,19 @@ def compile_and_load(request: Request) -> LoadedPrograms:
             if helper.poll() is None:
                 helper.kill()
             helper.wait()
+
+
+def _pair(log: int) -> tuple[socket.socket, socket.socket]:
+    try:
+        return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError:
+        os.close(log)
+        raise
+
+
+def _not_started(error: OSError) -> HostUnsupportedError:
+    """Say that there are too many processes or open files for a limit, or too little memory."""
+    return HostUnsupportedError(f"the probes' compiler cannot be started: {error.strerror or error}")
 
 
 def _start(socket_fd: int, log: int) -> subprocess.Popen[bytes]:
@@ -113,8 +131,8 @@ def _start(socket_fd: int, log: int) -> subprocess.Popen[bytes]:
             pass_fds=(socket_fd,),
             start_new_session=True,  # a Ctrl-C is ours: we end it if we end
         )
-    except OSError as error:  # too many processes for a limit, too little memory
-        raise HostUnsupportedError(f"the probes' compiler cannot be started: {error.strerror or error}") from None
+    except OSError as error:
+        raise _not_started(error) from None
 
 
 def _converse(

@@ -142,11 +142,5 @@ def keep(root: Path, name: str, unit: Unit) -> None:
             old.unlink()
 
 
-def forget(root: Path, name: str) -> None:
-    """Remove a unit that turned out not to be good."""
-    with suppress(OSError):
-        (root / CACHE / f"{name}.json").unlink()
-
-
 def _only_we_write(place: os.stat_result) -> bool:
     return place.st_uid in (0, os.geteuid()) and not place.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from probes.builder import Request
 from probes.composition import build_request
 from probes.loader import LoadedPrograms
 from probes.options import ObserveOptions
+from toolkit.errors import HostUnsupportedError
 from toolkit.host.bpf_syscalls import map_info, object_info
 
 pytestmark = [
@@ -44,31 +48,63 @@ def refused(request: Request, root: Path) -> Path:
     return file
 
 
-def test_the_second_start_loads_the_same_without_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And one that the kernel refuses is compiled again."""
-    request = build_request(Path("/"), ObserveOptions())
-    first = loader.load(request, tmp_path)
-    try:
-        with monkeypatch.context() as patch:
-            patch.setattr(loader, "_start", no_helper)
-            second = loader.load(request, tmp_path)
-        try:
-            assert tags(second) == tags(first)
-            assert len(set(tags(second).values())) == len(second.programs) > 10
-            assert {name: map_info(fd) for name, fd in second.maps.items()} == {
-                name: map_info(fd) for name, fd in first.maps.items()
-            }
-            assert second.left_out == first.left_out
-        finally:
-            second.close()
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Request, Path, LoadedPrograms]]:
+    """A request, the root below which its unit is kept, and what was loaded when it was compiled."""
+    request, root = build_request(Path("/"), ObserveOptions()), tmp_path_factory.mktemp("root")
+    first = loader.load(request, root)
+    yield request, root, first
+    first.close()
 
-        file = refused(request, tmp_path)
-        bad = file.read_text()
-        third = loader.load(request, tmp_path)
-        try:
-            assert tags(third) == tags(first)
-            assert file.read_text() != bad
-        finally:
-            third.close()
+
+@contextmanager
+def few_descriptors() -> Iterator[None]:
+    """Let this process open three files more at most."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 3, before[1]))
+    try:
+        yield
     finally:
-        first.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_host_without_room_does_not_spoil_it(compiled: tuple[Request, Path, LoadedPrograms]) -> None:
+    """Too few descriptors are no fault of the unit: it stays for the next start."""
+    request, root, _ = compiled
+    (file,) = (root / unit.CACHE).glob("*.json")
+    good = file.read_text()
+
+    with few_descriptors(), pytest.raises(HostUnsupportedError):
+        loader.load(request, root)
+
+    assert file.read_text() == good
+
+
+def test_the_second_start_loads_the_same_without_the_compiler(
+    compiled: tuple[Request, Path, LoadedPrograms], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And one that the kernel refuses is compiled again."""
+    request, root, first = compiled
+    with monkeypatch.context() as patch:
+        patch.setattr(loader, "_start", no_helper)
+        second = loader.load(request, root)
+    try:
+        assert tags(second) == tags(first)
+        assert len(set(tags(second).values())) == len(second.programs) > 10
+        assert {name: map_info(fd) for name, fd in second.maps.items()} == {
+            name: map_info(fd) for name, fd in first.maps.items()
+        }
+        assert second.left_out == first.left_out
+    finally:
+        second.close()
+
+    file = refused(request, root)
+    bad = file.read_text()
+    third = loader.load(request, root)
+    try:
+        assert tags(third) == tags(first)
+        assert file.read_text() != bad
+    finally:
+        third.close()
