@@ -60,8 +60,14 @@ def controls_worked(evidence: Evidence) -> bool:
 def stand_still(pid: int) -> None:
     """Stop a process, and wait until it stands: a thread that waits for a CPU hears of the signal when it has one."""
     os.kill(pid, signal.SIGSTOP)
-    threads = [psutil.Process(thread.id) for thread in psutil.Process(pid).threads()]
-    wait_for(lambda: {one.status() for one in threads} == {psutil.STATUS_STOPPED}, f"{pid} stands still")
+
+    def stands() -> bool:
+        with contextlib.suppress(psutil.NoSuchProcess):  # a thread that has just ended
+            threads = [psutil.Process(thread.id) for thread in psutil.Process(pid).threads()]
+            return {one.status() for one in threads} == {psutil.STATUS_STOPPED}
+        return False
+
+    wait_for(stands, f"{pid} stands still")
 
 
 def accepted(control: Path, value: str) -> bool:
