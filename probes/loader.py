@@ -61,12 +61,10 @@ def load(request: Request, root: Path) -> LoadedPrograms:
     key = unit.key(compiler.source_text(request.sources), request.settings, names)
     kept = unit.read(root, key)
     if kept is not None:
-        try:
+        # One that is refused is bad, or the host has no room for any (descriptors, memory): the next one takes its
+        # place, or says so.
+        with contextlib.suppress(HostUnsupportedError, OSError):
             return _load_kept(kept, request)
-        except (HostUnsupportedError, OSError):
-            # The unit is bad, or the host has no room for any (descriptors, memory): the next one takes its place, or
-            # says so.
-            pass
     return compile_and_load(replace(request, keep_as=key, root=str(root)))
 
 
@@ -88,51 +86,35 @@ def compile_and_load(request: Request) -> LoadedPrograms:
 
     :raises HostUnsupportedError: what the helper says, that it died and while doing what, or that it cannot be started.
     """
-    try:
-        log = os.memfd_create("pinproof-compiler")
-        ours, theirs = _pair(log)
-    except OSError as error:
-        raise _not_started(error) from None
-    with ours, os.fdopen(log, "rb") as said:
-        with theirs:
-            helper = _start(theirs.fileno(), log)
+    with contextlib.ExitStack() as ours:
         try:
-            return _converse(helper, ours, request, lambda: _tail(said.fileno()))
+            peer, theirs = map(ours.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            said = ours.enter_context(os.fdopen(os.memfd_create("pinproof-compiler"), "rb"))
+            with theirs:
+                helper = _start(theirs.fileno(), said.fileno())
+        except OSError as error:  # too many processes or open files for a limit, too little memory
+            raise HostUnsupportedError(f"the probes' compiler cannot be started: {error.strerror or error}") from None
+        try:
+            return _converse(helper, peer, request, lambda: _tail(said.fileno()))
         finally:
             if helper.poll() is None:
                 helper.kill()
             helper.wait()
 
 
-def _pair(log: int) -> tuple[socket.socket, socket.socket]:
-    try:
-        return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    except OSError:
-        os.close(log)
-        raise
-
-
-def _not_started(error: OSError) -> HostUnsupportedError:
-    """Say that there are too many processes or open files for a limit, or too little memory."""
-    return HostUnsupportedError(f"the probes' compiler cannot be started: {error.strerror or error}")
-
-
 def _start(socket_fd: int, log: int) -> subprocess.Popen[bytes]:
     # Isolated from PYTHON* and from the folder that we are in, but with our own path: what we can import it can.
     path = [str(Path(entry).absolute()) for entry in sys.path]
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-I", "-c", _START, json.dumps(path), str(socket_fd), str(os.getpid())],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd="/",
-            env={name: os.environ[name] for name in _KEPT if name in os.environ},
-            pass_fds=(socket_fd,),
-            start_new_session=True,  # a Ctrl-C is ours: we end it if we end
-        )
-    except OSError as error:
-        raise _not_started(error) from None
+    return subprocess.Popen(
+        [sys.executable, "-I", "-c", _START, json.dumps(path), str(socket_fd), str(os.getpid())],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        cwd="/",
+        env={name: os.environ[name] for name in _KEPT if name in os.environ},
+        pass_fds=(socket_fd,),
+        start_new_session=True,  # a Ctrl-C is ours: we end it if we end
+    )
 
 
 def _converse(

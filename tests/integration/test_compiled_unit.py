@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from probes.builder import Request
 from probes.composition import build_request
 from probes.loader import LoadedPrograms
 from probes.options import ObserveOptions
+from tests.descriptors import few_descriptors
 from toolkit.errors import HostUnsupportedError
 from toolkit.host.bpf_syscalls import map_info, object_info
 
@@ -57,26 +56,13 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Request
     first.close()
 
 
-@contextmanager
-def few_descriptors() -> Iterator[None]:
-    """Let this process open three files more at most."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.dup(0)
-    os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 3, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
 def test_a_host_without_room_does_not_spoil_it(compiled: tuple[Request, Path, LoadedPrograms]) -> None:
     """Too few descriptors are no fault of the unit: it stays for the next start."""
     request, root, _ = compiled
     (file,) = (root / unit.CACHE).glob("*.json")
     good = file.read_text()
 
-    with few_descriptors(), pytest.raises(HostUnsupportedError):
+    with few_descriptors(3), pytest.raises(HostUnsupportedError):
         loader.load(request, root)
 
     assert file.read_text() == good

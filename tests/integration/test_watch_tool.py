@@ -198,7 +198,8 @@ def test_a_tool_that_changes_its_own_set_breaks_nothing(tmp_path: Path) -> None:
                     says(cpus)
                     in_time = time.monotonic() - began_s < SAID_AFTER_S
                     windows(2)
-                    late |= set() if in_time else set(range(first, len(judged(tmp_path))))
+                    if not in_time:
+                        late.update(range(first, len(judged(tmp_path))))
                 told = len(judged(tmp_path))
                 cpuset_of(places["one"]).write_text(str(two))
                 windows(3)

@@ -114,7 +114,8 @@ class Consecutive:
             end_s = self._end(end_s, began_s)
             path = self._path if last and number == 1 else self._path / WINDOW.format(number)
             texts = texts_of(claims=promised, evidence=seen.evidence, canaries=seen.canaries, origin=self._origin)
-            # Of many claims a window is tens of megabytes: it is kept neither twice, as seen and as read back,
+            # A window of many claims is tens of megabytes: what was seen is not kept beside what is read back, and
+            # nothing of it beside the next one.
             del seen
             record = judged(path, texts)
             with self._lock:
@@ -124,7 +125,7 @@ class Consecutive:
             yield Judged(number=number, record=record, last=last)
             if last:
                 return
-            del texts, record  # nor beside the next one
+            del texts, record
             garbage.seek()
             number += 1
 

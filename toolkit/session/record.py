@@ -104,6 +104,8 @@ def judged(path: Path, texts: dict[str, StageText], *, rescue: bool = True) -> R
     """Read a run back and judge it: the second half.
 
     What another machine reads must not be less than what was judged here.
+
+    :param path, rescue: as for :func:`recorded`.
     """
     try:
         run = store.parse_run(path, texts)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import resource
 from pathlib import Path
 
 import pytest
 
+from tests.descriptors import few_descriptors
 from toolkit.apply import journal
 from toolkit.apply.journal import Record
 from toolkit.errors import ApplyError, InputError
@@ -113,14 +113,8 @@ def test_another_pid_namespace_is_judged_by_the_lock(root: Path, made: journal.J
 
 def test_a_lock_that_cannot_be_looked_at_is_held(made: journal.Journal) -> None:
     """Who has no descriptor left must not take a run at work for a dead one, and clean it up."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.dup(0)
-    os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
-    try:
+    with few_descriptors(0):
         locked = journal._is_locked(made.directory / journal.JOURNAL)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert locked
 
 

@@ -14,8 +14,7 @@ from toolkit.model.yaml_text import parse_document, parse_documents
 TEXTS = {
     entry.name: entry.read_text(encoding="utf-8")
     for folder in ("scenarios", "scenarios/node")
-    if (place := resources.files("validators") / folder).is_dir()
-    for entry in place.iterdir()
+    for entry in (resources.files("validators") / folder).iterdir()
     if entry.name.endswith(".yaml")
 }
 
