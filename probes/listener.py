@@ -54,5 +54,6 @@ class _Hearing:
 @contextmanager
 def listening(windows: Windows) -> Iterator[None]:
     """Listen while the block runs."""
-    with seldom_sought(), Loop(windows, "pinproof-events", _Hearing(windows).round, EVERY_WITNESS):
+    hearing = _Hearing(windows)
+    with seldom_sought(), Loop(windows, "pinproof-events", hearing.round, EVERY_WITNESS, windows.ledger.wake):
         yield

@@ -22,12 +22,18 @@ class Loop:
 
     :param work: given a function that says whether it is to stop.
     :param witnesses: whose evidence is incomplete where the work meets an error.
+    :param end_wait: ends a wait of the work itself, so that stopping does not take as long.
     """
 
     def __init__(
-        self, state: State, name: str, work: Callable[[Callable[[], bool]], float], witnesses: tuple[Witness, ...]
+        self,
+        state: State,
+        name: str,
+        work: Callable[[Callable[[], bool]], float],
+        witnesses: tuple[Witness, ...],
+        end_wait: Callable[[], None] | None = None,
     ) -> None:
-        self._state, self._work, self._witnesses = state, work, witnesses
+        self._state, self._work, self._witnesses, self._end_wait = state, work, witnesses, end_wait
         self._stop, self._bell = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -40,6 +46,8 @@ class Loop:
         """Stop and wait."""
         self._stop.set()
         self.wake()
+        if self._end_wait is not None:
+            self._end_wait()
         self._thread.join()
 
     def wake(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -9,14 +10,25 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from tests.seeds import SEED
+from tests.seeds import SEED, examples
 
 # Time is measured in benchmarks; on a busy machine a deadline per example would only fail by chance.
-settings.register_profile("pinproof", deadline=None)
+settings.register_profile("pinproof", deadline=None, max_examples=examples(60))
 # What CI says of a commit must not depend on the day: there the same examples are tried each time. New ones are looked
 # for wherever people work; what they find becomes a test of its own.
-settings.register_profile("pinproof-ci", deadline=None, derandomize=True)
+settings.register_profile("pinproof-ci", deadline=None, max_examples=examples(60), derandomize=True)
 settings.load_profile("pinproof-ci" if os.environ.get("CI") else "pinproof")
+
+# What is collected stays until the end: to look for garbage among thousands of tests, again and again, takes a
+# fifteenth of the unit tests' time. What a test leaves is looked for as ever.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from now on, but not in what was collected."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")

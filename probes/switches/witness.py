@@ -107,8 +107,9 @@ class Switches(Witness[SwitchEdge]):
         patience_ns = windows.options.pending_ms * 1_000_000
         # However long the counting took: the patience begins when it has ended.
         deadline = time.monotonic() + EVENTS_S + 2 * patience_ns / 1e9
-        windows.ledger.wake()  # who hears may have begun to wait before the window ended
         while True:
+            # Who hears may wait for long, and may have begun to before the window ended; then it begins to once more.
+            windows.ledger.wake()
             # Before it: what is heard after the cut is not cut.
             heard_ns = windows.ledger.heard_ns
             self.cut()

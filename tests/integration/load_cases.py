@@ -27,7 +27,8 @@ class One:
     given: CpuSet
     promised: CpuSet | None
     isolation: Isolation = Isolation.HOST
-    loads: tuple[WorkloadKind, ...] = (SPIN, ESCAPE)
+    loads: tuple[WorkloadKind, ...] = (PULSE, ESCAPE)
+    """Where tasks run is seen in every burst; only a quota takes a task that never rests."""
     kind: SubjectKind = SubjectKind.CONTAINER
     pod: str = ""
     limits: dict[str, int] = field(default_factory=dict)

@@ -11,6 +11,7 @@ import pytest
 from probes.cgroups.control_files import ControlFiles
 from probes.cgroups.known_files import KnownFiles
 from tests.integration.apply_support import traces
+from tests.seeds import SOAK
 from toolkit.apply.sandbox import sandbox
 from toolkit.host.kept_files import KeptFiles
 from toolkit.model.cpuset import CpuSet
@@ -19,7 +20,7 @@ from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxReques
 pytestmark = pytest.mark.integration
 
 ONLINE = CpuSet.of(os.sched_getaffinity(0))
-CHANGES = 600
+CHANGES = 600 if SOAK else 300
 DEADLINE_S = 20.0
 
 

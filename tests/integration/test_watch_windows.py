@@ -65,10 +65,10 @@ def task() -> Iterator[subprocess.Popen[bytes]]:
         yield tasks[0]
 
 
-@pytest.fixture
-def watch(task: subprocess.Popen[bytes], tmp_path: Path) -> Iterator[Watch]:
-    """A watch in windows of two seconds."""
-    watch = Watch(tmp_path, 2.0)
+@pytest.fixture(params=[2.0])
+def watch(task: subprocess.Popen[bytes], tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Watch]:
+    """A watch in windows of so many seconds: two hold a stop of one and a half."""
+    watch = Watch(tmp_path, request.param)
     yield watch
     if watch.process.poll() is None:
         watch.process.send_signal(signal.SIGCONT)
@@ -111,6 +111,7 @@ def clean_canary(watch: Watch) -> int:
     return found
 
 
+@pytest.mark.parametrize("watch", [1.0], indirect=True)
 def test_a_control_that_somebody_moves_spoils_its_window_and_fails_none(watch: Watch) -> None:
     """As kernels before 6.2 do when systemd switches a cpuset controller on: it was outside its set indeed."""
     watch.wait_for_windows(1)

@@ -11,7 +11,7 @@ from toolkit.faults.pile_up import narrow
 from toolkit.model.claims import ClaimSet
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import Scenario
-from toolkit.session import observe, resizing, visiting
+from toolkit.session import observe, resize_writes, visit_acts
 from toolkit.session.planning import Planned
 from toolkit.session.window import Window
 
@@ -58,9 +58,9 @@ def act(
         with opened.observer.restarting(claim):
             live.restart(claim)
     if work.visited is not None:
-        visiting.carry_out(live, opened, claims, work.scenario, (work.plan, work.visited), ignored)
+        visit_acts.carry_out(live, opened, claims, work.scenario, (work.plan, work.visited), ignored)
     if work.resized is not None:
-        resizing.carry_out(live, opened, claims, work.plan, work.resized, ignored)
+        resize_writes.carry_out(live, opened, claims, work.plan, work.resized, ignored)
 
 
 def watch(

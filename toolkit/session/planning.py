@@ -5,6 +5,7 @@ A scenario with departures has two plans: with the pods that come first, and wit
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,12 +19,16 @@ from toolkit.model.plan import Plan
 from toolkit.model.pod import Pod
 from toolkit.model.pod_reader import read_pod, read_submitted_pod
 from toolkit.model.scenario import Scenario
-from toolkit.model.topology import Topology
+from toolkit.model.topology import KubeletView, Topology
 from toolkit.session.deciders import decided_beside, devices_of, plugins_of, refuse_with_changes
 from toolkit.session.machine_amounts import resolve
 from toolkit.session.resizing import Answer, plan_resizes
 from toolkit.session.restarting import Restarted, plan_restart
 from toolkit.session.visiting import plan_visit
+
+_MACHINES: deque[tuple[KubeletView, Machine]] = deque(maxlen=16)
+"""The machines that were asked for last: one is asked for with each scenario, its hints are found out once for each
+(:mod:`toolkit.allocation.cpu.hints`), and of 128 CPUs it takes longer to make than most plans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +77,12 @@ def machine_of(topology: Topology) -> Machine:
     """
     if topology.kubelet.error is not None:
         raise HostUnsupportedError(f"the kubelet's hardware discovery fails on this machine: {topology.kubelet.error}")
-    return Machine.from_topology(topology.kubelet)
+    for view, known in _MACHINES:
+        if view is topology.kubelet:
+            return known
+    machine = Machine.from_topology(topology.kubelet)
+    _MACHINES.appendleft((topology.kubelet, machine))
+    return machine
 
 
 def plan_scenario(scenario: Scenario, topology: Topology, *, quirks: bool = False) -> Plan:

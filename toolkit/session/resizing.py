@@ -1,26 +1,23 @@
-"""In-place resizes of a scenario: what the node answers, and how the machine follows while it is observed.
+"""In-place resizes of a scenario: what the node answers, what is promised then, and in which stages that is judged.
 
-Containers that lose CPUs are written first, so that no CPU has two owners at any time. A kubelet that updates pod by
-pod does not take care of that (``docs/failures.md`` F65); ``resize-ignored`` is what it then looks like. Where a quota
-changes, it is written between two windows (:func:`parted`).
+A CFS quota is judged over a whole window: where one changes, it is written between two (:func:`parted`). What is
+written on the machine, and when, is :mod:`toolkit.session.resize_writes`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from toolkit.allocation.node import Node
 from toolkit.allocation.planner import plan_of
 from toolkit.allocation.resize import ResizeStatus, resize
-from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.pod import Pod
 from toolkit.model.scenario import Scenario
 from toolkit.session.from_plan import Stage, claim_name
-from toolkit.session.observe import Observation
-from toolkit.session.resize_writes import changes_bandwidth, with_bandwidth, write_limits
 from toolkit.session.tree import parent_claims
 
 
@@ -63,6 +60,32 @@ def plan_resizes(
             results = [(pod, one, pool) if old.uid == pod.uid else (old, one, pool) for old, one, pool in results]
     after = plan_of(node, results)
     return before, after, tuple(answers)
+
+
+def admitted(before: Plan, after: Plan) -> Iterator[tuple[PodPlan, PodPlan]]:
+    """Return the pods that are admitted afterwards, as they were and as they are then."""
+    return ((old, new) for old, new in zip(before.pods, after.pods, strict=True) if new.admitted)
+
+
+def changes_bandwidth(before: Plan, after: Plan) -> bool:
+    """Return whether a CFS quota is another one afterwards, of a pod or of a container."""
+    return any(
+        old.quota_us != new.quota_us
+        or any(was.quota_us != now.quota_us for was, now in zip(old.containers, new.containers, strict=True))
+        for old, new in admitted(before, after)
+    )
+
+
+def with_bandwidth(before: Plan, after: Plan) -> Plan:
+    """Return the plan of before with the quotas of after: all else follows while a window is open."""
+    pods = []
+    for old, new in zip(before.pods, after.pods, strict=True):
+        parts = tuple(
+            replace(was, quota_us=now.quota_us, period_us=now.period_us)
+            for was, now in zip(old.containers, new.containers, strict=True)
+        )
+        pods.append(replace(old, quota_us=new.quota_us, period_us=new.period_us, containers=parts))
+    return replace(before, pods=tuple(pods))
 
 
 BEFORE = "before the resize"
@@ -112,25 +135,3 @@ def resized_claims(claims: ClaimSet, after: Plan) -> ClaimSet:
             )
         changed.append(claim)
     return replace(claims, claims=tuple(changed))
-
-
-def carry_out(
-    live: LiveSandbox, opened: Observation, claims: ClaimSet, before: Plan, after: Plan, ignored: str = ""
-) -> None:
-    """Let the machine follow: shares and memory limits, then cpusets, who loses CPUs first; then write down what is
-    promised. Quotas have been written before the window was opened.
-
-    :param claims: what is promised now. :param ignored: a claim whose change of CPUs is announced, but not written.
-    """
-    write_limits(live, before, after)
-    then = {claim.name: claim for claim in resized_claims(claims, after).claims}
-    promised = {name: claim.cpus for name, claim in then.items()}
-    moves = [(claim, cpus) for claim in claims.claims if (cpus := promised[claim.name]) and cpus != claim.cpus]
-    for claim, cpus in sorted(moves, key=lambda move: len(move[1]) - len(move[0].cpus or ())):
-        with opened.observer.changing(claim.name, cpus):
-            if claim.name != ignored:
-                live.set_cpus(claim.name, cpus)
-        opened.promise(then.pop(claim.name))
-    for claim in claims.claims:
-        if claim.name in then and then[claim.name] != claim:
-            opened.promise(then[claim.name])

@@ -12,7 +12,6 @@ from pathlib import Path
 from toolkit.errors import InputError
 from toolkit.model.names import from_text
 from toolkit.model.runtimes import CRUN_INNER
-from toolkit.sources import engine_socket
 from toolkit.sources.engine_inspect import Inspected, containers, gather, inspected, of_process
 from toolkit.sources.gathered import Gathering, hierarchy_of, is_there, slice_path
 from toolkit.sources.kubelet import json_parts as part
@@ -44,6 +43,8 @@ def read(where: Path | None, places: Places) -> SourceReading:
 
 def ask(socket: Path, gathering: Gathering) -> tuple[tuple[Inspected, ...], str]:
     """Ask the engine for its containers and its cgroup driver; one that goes meanwhile is gone."""
+    from toolkit.sources import engine_socket  # with HTTP comes TLS: a twentieth of the start of whoever asks nobody
+
     found: list[Inspected] = []
     for entry in part.items(engine_socket.get(socket, "/containers/json")):
         name = part.text(part.mapping(entry).get("Id"))

@@ -112,6 +112,7 @@ def test_the_listener_does_not_wait_for_a_window_that_turns_over() -> None:
     switches = Switches(watcher)
     heard = threading.Event()
     polls: list[int] = []
+    ended: list[int] = []
 
     def poll(_timeout_ms: int) -> None:
         switches.event(detail(5, 1))
@@ -120,7 +121,7 @@ def test_the_listener_does_not_wait_for_a_window_that_turns_over() -> None:
             heard.set()
         time.sleep(0.001)
 
-    watcher.ledger = cast("Ledger", SimpleNamespace(poll=poll, heard_ns=0))
+    watcher.ledger = cast("Ledger", SimpleNamespace(poll=poll, wake=lambda: ended.append(1), heard_ns=0))
     watcher.witnesses = (cast("Switches", SimpleNamespace(chores=lambda: (Chore(0.0, switches.cut),))),)
     watcher.window = cast("Window", open_window())
 
@@ -128,6 +129,7 @@ def test_the_listener_does_not_wait_for_a_window_that_turns_over() -> None:
         running.enter_context(listening(watcher))
         in_time = heard.wait(DEADLINE_S)
     assert in_time, "it is heard in every round"
+    assert ended, "nobody waits at its end for what could still be sent"
     assert sum(polls[:100]) == 0
     switches.cut()
     assert len(watcher.violations()) + sum(polls) == len(polls)

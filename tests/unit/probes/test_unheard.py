@@ -114,17 +114,19 @@ def test_a_thread_that_meets_an_error_goes_on_and_taints_its_window(windows: Win
 
 
 @contextmanager
-def hearing(windows: Windows, ring: Kernel) -> Iterator[None]:
-    """Listen to a ring as the observer's thread does."""
+def hearing(windows: Windows, ring: Kernel, wait_ms: int = 1, begun: list[int] | None = None) -> Iterator[None]:
+    """Listen to a ring as the observer's thread does. :param begun: gets a number for each wait that begins."""
     rings = Rings({})
     rings._rings.append(ring.ring)
     windows.ledger._rings = rings
 
     def work(_stopped: Callable[[], bool]) -> float:
-        windows.ledger.poll(1)
+        if begun is not None:
+            begun.append(len(begun))
+        windows.ledger.poll(wait_ms)
         return 0.0
 
-    with Loop(windows, "t", work, EVERY_WITNESS):
+    with Loop(windows, "t", work, EVERY_WITNESS, windows.ledger.wake):
         yield
 
 
@@ -167,6 +169,31 @@ def test_the_patience_begins_when_the_counting_has_ended(windows: Windows) -> No
     assert not waiting.is_alive()
     assert windows.ledger.heard_ns > now
     assert windows.blindness.within(window.start_ns, window.end_ns) == ()
+
+
+def test_nobody_waits_for_a_word_that_does_not_come(windows: Windows) -> None:
+    """Who hears has begun to wait for a minute before the window ended: it ends at once, and so does who hears."""
+    switches = Switches(windows)
+
+    def end_a_window() -> None:
+        begun = list[int]()
+        with hearing(windows, Kernel(), 60_000, begun):
+            until(lambda: bool(begun), "somebody listens")
+            now = time.monotonic_ns()
+            windows.ledger.heard_ns = now - SECOND
+            switches.wait_for(window_of(windows, switches, now - SECOND, now, now))
+
+    def end() -> None:
+        begun = list[int]()
+        with hearing(windows, Kernel(), 60_000, begun):
+            until(lambda: bool(begun), "somebody listens")
+
+    for work in (end_a_window, end):
+        ending = threading.Thread(target=work, daemon=True)
+        ending.start()
+        ending.join(DEADLINE_S)
+        assert not ending.is_alive(), work.__name__
+    assert windows.blindness.within(0, time.monotonic_ns()) == ()
 
 
 def test_moves_that_had_to_be_forgotten_leave_the_window_undecided(

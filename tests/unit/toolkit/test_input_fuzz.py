@@ -10,6 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.seeds import examples
 from tests.unit.toolkit.input_mutation import NASTY, expect_input_error_or_nothing, mutate, places
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
@@ -63,7 +64,7 @@ durationSeconds: 2.0
 negativeControls: [{rule: cpuset-containment, fault: widen-cpuset, target: a/main}]
 """
 WILD = (*NASTY, float("nan"), float("inf"), 10**5000, "1e999", "9" * 400, "-1", "1m", "0-99999999999", "a/../b")
-EXAMPLES = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 TOPOLOGY = read_topology()
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.seeds import examples
 from tests.unit.toolkit.input_mutation import NASTY, expect_input_error_or_nothing, mutate, places
 from tests.unit.toolkit.saved_runs import save_result, save_run
 from tests.unit.validators.evidence_builder import claim_set, evidence
@@ -28,7 +29,7 @@ from validators.registry import judge
 
 PROJECT = Path(__file__).resolve().parents[3]
 RECORDED = PROJECT / "tests" / "data" / "runs" / "quota-half-busy-host"
-EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=examples(80), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module", params=["made", "recorded"])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.seeds import examples
 from tests.unit.validators.evidence_builder import SECOND, claim_web, cpus, db_files, use
 from tests.unit.validators.owners_builder import (
     DB,
@@ -233,7 +234,7 @@ TIMES = st.lists(st.integers(1, 98), min_size=6, max_size=6, unique=True)
 WHEN = st.lists(st.integers(0, 99), min_size=2, max_size=6, unique=True)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(SETS, min_size=4, max_size=4), TIMES, WHEN, st.integers(1, 3))
 def test_no_verdict_is_wrong(sets: list[str], times: list[int], when: list[int], cpu: int) -> None:
     """Three changes of any sets (none: another life), a guest that comes and goes: what is decided is so."""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.seeds import examples
 from tests.unit.validators.checkpoint_builder import memory, memory_verdict, table
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.machine import Machine
@@ -68,7 +69,7 @@ RESERVED = {node: {"memory": 100} for node in range(3)}
 STEP = st.tuples(st.sampled_from("abcd"), st.sampled_from([(0,), (1,), (2,), (0, 1)]), st.integers(0, 900))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(STEP, max_size=6), st.permutations("abcd"), st.integers(0, 4), st.booleans())
 def test_the_rule_and_a_restart_agree(
     steps: list[tuple[str, tuple[int, ...], int]], gone: list[str], number: int, move: bool

@@ -12,6 +12,7 @@ from toolkit.model import json_text
 from toolkit.model.names import printable, raw, to_path
 from toolkit.model.node_reading import (
     UNIFIED,
+    V1,
     CgroupHierarchies,
     MissingPart,
     NamedText,
@@ -29,8 +30,6 @@ from toolkit.sources.kubelet.metrics_text import kubelet_version
 _NODE_TOTAL = re.compile(
     r"^/sys/devices/system/node/node(\d{1,4})/meminfo: Node \d{1,4} MemTotal: +(\d{1,15}) kB(?: \||$)", re.MULTILINE
 )
-V1 = frozenset({"cpu", "cpuacct", "cpuset", "memory", "hugetlb", "pids", "blkio", "devices", "freezer", "cpu,cpuacct"})
-"""Names of v1 hierarchies below ``cgroup/``; with none of them there it is one tree of v2."""
 V2_ONLY = frozenset({"cgroup.controllers", "cgroup.type", "cpu.max", "cpu.weight", "cpuset.cpus.effective"})
 """Control files that no v1 hierarchy has."""
 MAIN_CONFIG = "kubelet/config.yaml"

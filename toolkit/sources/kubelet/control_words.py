@@ -13,9 +13,8 @@ from toolkit.host.kept_files import NONE_KEPT, KeptFiles
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpu_units import systemd_quota
 from toolkit.model.memory_units import MAX_BYTES, NO_LIMIT, limit_in_force, whole_pages
-from toolkit.model.node_reading import UNIFIED, Asked
+from toolkit.model.node_reading import UNIFIED, V1, Asked
 from toolkit.sources.kubelet import live_files
-from toolkit.sources.kubelet.bundle import V1
 from toolkit.sources.kubelet.huge_pages import files_of
 from toolkit.sources.kubelet.json_parts import number
 

@@ -18,9 +18,8 @@ from toolkit.errors import InputError
 from toolkit.host.cgroup_paths import directories
 from toolkit.host.procfs import ticks_of
 from toolkit.model.names import shown
-from toolkit.model.node_reading import UNIFIED
+from toolkit.model.node_reading import UNIFIED, V1
 from toolkit.regular_file import read_regular, regular_descriptor
-from toolkit.sources.kubelet.bundle import V1
 from toolkit.sources.kubelet.flags import arguments_of, serves
 from toolkit.sources.kubelet.pod_paths import ROOT
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.seeds import examples
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.checkpoint.cpu import restore_cpu_state
 from toolkit.allocation.checkpoint.memory import restore_memory_state
@@ -115,7 +116,7 @@ def check(node: Node) -> None:
 ALL = ("none", "best-effort", "restricted", "single-numa-node")
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_a_node_keeps_its_books(data: st.DataObject) -> None:
     """Whatever pods come and go: disjoint, conserved, never reserved, and everything is back at the end."""
@@ -150,7 +151,7 @@ def has_broken_group(node: Node) -> bool:
     return any(nodes[cell].cells != state.cells for state in nodes.values() for cell in state.cells if cell in nodes)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_a_restart_changes_nothing(data: st.DataObject) -> None:
     """A kubelet that restarts between two pods ends where one ends that does not.

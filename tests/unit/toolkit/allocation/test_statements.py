@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -57,6 +58,7 @@ def _named(cell: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+@functools.cache
 def functions(path: Path) -> dict[str, ast.FunctionDef]:
     """Return a file's functions by name."""
     return {node.name: node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)}

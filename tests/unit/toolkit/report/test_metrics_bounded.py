@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from prometheus_client import generate_latest
@@ -39,6 +40,7 @@ def read(state: SessionState) -> tuple[Values, int, float]:
     return found, count, summed
 
 
+@cache
 def rows(claims: int, cpus: int, **changes: int) -> tuple[CpuUse, ...]:
     """Every claim ran for a second on every CPU."""
     one = replace(use("c", 0, switches=10, run_ns=SECOND), **changes)

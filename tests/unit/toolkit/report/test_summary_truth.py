@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.seeds import examples
 from tests.unit.validators.evidence_builder import (
     CLEAN,
     POSITIVE,
@@ -139,7 +140,7 @@ ROW = st.builds(
 GUEST = st.builds(guest, st.sampled_from(list(CALLED)), st.integers(1, SECOND), st.integers(0, 3))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(ROW, max_size=8, unique_by=lambda row: (row.claim, row.cpu)), st.lists(GUEST, max_size=6))
 def test_every_name_and_number_is_the_evidences(rows: list[CpuUse], guests: list[Intruder]) -> None:
     """For any evidence whose verdict passes: names and times of the sentence equal sums made here from its rows."""

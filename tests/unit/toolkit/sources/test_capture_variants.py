@@ -29,8 +29,9 @@ def parts(files: Files) -> list[list[str]]:
 
 def faulty(files: Files) -> set[tuple[str, str]]:
     """Rule and cgroup (or what else is judged) of what fails: who has no runtime's list knows no names."""
-    cgroups = {name: row["cgroup"] for name, row in rows(files).items()}
-    return {(rule, cgroups.get(subject, subject)) for rule, subject in failed(files)}
+    found = failed(files)
+    cgroups = {name: row["cgroup"] for name, row in rows(files).items()} if found else {}
+    return {(rule, cgroups.get(subject, subject)) for rule, subject in found}
 
 
 @pytest.mark.parametrize("name", NAMES)

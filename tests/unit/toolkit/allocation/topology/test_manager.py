@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.seeds import examples
 from toolkit.allocation.admission import KubeletPanic, StartupError
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology.hint import TopologyHint
@@ -67,7 +68,7 @@ HINTS = st.lists(
 
 
 @given(st.lists(HINTS, min_size=1, max_size=4))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_merging_sets_equals_walking_permutations(hints: list[list[TopologyHint]]) -> None:
     """The short way gives the hint of the long way, for any hints."""
     assert merge(hints, 15, lambda mask: (mask,)) == walk(hints, 15)
