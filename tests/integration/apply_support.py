@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,9 @@ from toolkit.errors import PinproofError
 from toolkit.host import cgroupfs, procfs
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
+
+LOADS = tuple(kind for kind in WorkloadKind if kind is not WorkloadKind.HUGE_PAGES)
+"""Those that take nothing of which the machine has a number; the others are in ``test_apply_hugepages.py``."""
 
 
 def online() -> CpuSet:
@@ -112,19 +115,11 @@ def masks(pids: tuple[int, ...]) -> set[CpuSet]:
 def pool(page: int, pages: int) -> Iterator[None]:
     """Have so many huge pages more than there are; the pool is put back, and what cannot be had is skipped.
 
-    The pool is the machine's: tests beside this one wait.
+    The pool is the machine's, and a kubelet's state file describes the rest of its memory: not for tests beside others.
     """
     file = Path(f"/sys/kernel/mm/hugepages/hugepages-{page // 1024}kB/nr_hugepages")
     if not file.exists():
         pytest.skip(f"this kernel has no pages of {page} bytes")
-    with Path(__file__).open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with _more_pages(file, page, pages):
-            yield
-
-
-@contextmanager
-def _more_pages(file: Path, page: int, pages: int) -> Iterator[None]:
     before = int(file.read_text())
     try:
         file.write_text(str(before + pages))
@@ -136,9 +131,9 @@ def _more_pages(file: Path, page: int, pages: int) -> Iterator[None]:
     assert int(file.read_text()) == before
 
 
-def needs(kind: WorkloadKind, threads: int) -> AbstractContextManager[None]:
-    """What a load of this kind needs of the machine, as long as it runs."""
-    if kind is not WorkloadKind.HUGE_PAGES:
-        return nullcontext()
-    load = Workload(kind=kind)
-    return pool(load.page_bytes, threads * load.memory_bytes // load.page_bytes)
+def need_runtime(name: str) -> None:
+    """Skip where an OCI runtime does not work on this host."""
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    if name == "crun" and cgroupfs.detect().mode is not cgroupfs.Mode.V2:
+        pytest.skip("crun needs a cgroup v2 host")

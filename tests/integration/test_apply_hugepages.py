@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.apply_support import pool, traces
+from tests.integration.apply_support import container, masks, need_runtime, pool, request, traces, wait_until
 from toolkit.apply import cgroups
 from toolkit.apply.sandbox import sandbox
 from toolkit.host import cgroupfs
@@ -69,6 +69,23 @@ def test_a_load_has_all_the_huge_pages_that_it_asks_for(page: int) -> None:
             use = read_hugetlb(live.hierarchy, "db", live.value.containers[0].cgroup, page)
             assert (use.limit_bytes, use.usage_bytes) == (page, page)
         assert traces(name) == []
+
+
+@pytest.mark.parametrize("runtime", ["cgroupfs", "runc", "crun"])
+def test_a_load_runs_inside_and_dies(runtime: str) -> None:
+    """As every other kind of load (``test_apply_sandbox.py``, ``test_apply_runtimes.py``)."""
+    if runtime != "cgroupfs":
+        need_runtime(runtime)
+    run_id, load = f"t-huge-{runtime}", Workload(kind=WorkloadKind.HUGE_PAGES)
+    wanted = request(container("c", load.kind, threads=2, cpus=FIRST))
+    with (
+        pool(load.page_bytes, 2 * load.memory_bytes // load.page_bytes),
+        sandbox(wanted, run_id=run_id, runtime=runtime) as live,
+    ):
+        (one,) = live.value.containers
+        assert one.pids[0] in cgroupfs.pids(live.hierarchy, one.cgroup)
+        assert masks(cgroupfs.pids(live.hierarchy, one.cgroup)) == {FIRST}
+    assert wait_until(lambda: traces(run_id) == [])
 
 
 def test_a_request_without_them_turns_nothing_on() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.integration.apply_support import container, masks, needs, online, request, traces, wait_until
+from tests.integration.apply_support import LOADS, container, masks, need_runtime, online, request, traces, wait_until
 from toolkit.apply.sandbox import sandbox
 from toolkit.errors import ApplyError, HostUnsupportedError
 from toolkit.host import cgroupfs
@@ -22,12 +21,8 @@ V2 = cgroupfs.detect().mode is cgroupfs.Mode.V2
 @pytest.fixture(params=["runc", "crun"])
 def runtime(request: pytest.FixtureRequest) -> str:
     """A runtime that works on this host."""
-    name = str(request.param)
-    if shutil.which(name) is None:
-        pytest.skip(f"{name} is not installed")
-    if name == "crun" and not V2:
-        pytest.skip("crun needs a cgroup v2 host")
-    return name
+    need_runtime(request.param)
+    return str(request.param)
 
 
 def test_a_container_is_what_was_asked_for(runtime: str) -> None:
@@ -54,12 +49,12 @@ def test_a_container_is_what_was_asked_for(runtime: str) -> None:
     assert wait_until(lambda: traces(run_id) == [])
 
 
-@pytest.mark.parametrize("kind", list(WorkloadKind))
+@pytest.mark.parametrize("kind", LOADS)
 def test_every_workload_runs_in_a_container(runtime: str, kind: WorkloadKind) -> None:
     """Each kind starts inside a container, stays on its CPU, and dies with it."""
     run_id = f"t-{runtime}-{kind}"
     wanted = request(container("c", kind, threads=2, cpus=LAST))
-    with needs(kind, 2), sandbox(wanted, run_id=run_id, runtime=runtime) as live:
+    with sandbox(wanted, run_id=run_id, runtime=runtime) as live:
         (one,) = live.value.containers
         assert masks(cgroupfs.pids(live.hierarchy, one.cgroup)) <= {LAST}
     assert wait_until(lambda: traces(run_id) == [])
