@@ -31,6 +31,17 @@ takes (a migration, an interrupt) is the emulator's affair, tens to hundreds of 
 SOURCES = Path(__file__).resolve().parent.parent / "data/probes"
 SOURCE = SOURCES / "planter.c"
 
+BURSTS = """
+import time
+while True:
+    end = time.monotonic() + 0.0005
+    while time.monotonic() < end:
+        pass
+    time.sleep(0.002)
+"""
+"""A program that runs hundreds of times a second and leaves most of its CPU to others: for whoever is to be seen to
+run, not to be always there."""
+
 
 class BriskFiles(Files):
     """Reads, and compares cgroups with the known ones, five times a second."""

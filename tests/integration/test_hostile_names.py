@@ -23,7 +23,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from probes.masks.status import parse_status
-from tests.integration.probe_lab import remove
+from tests.integration.probe_lab import BURSTS, remove
 from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.model import names
@@ -36,15 +36,13 @@ EVERY_BYTE = bytes(number for number in range(1, 256) if number not in b"/\n")
 """A directory's name may have 255 bytes: these 253 are all that the kernel takes for a cgroup's (it refuses a newline,
 so that /proc/<pid>/cgroup stays one line)."""
 COMM = b"x\nFAILED\x1b[2J\xff\\"
-SPINNER = """
+NAMED = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(15, bytes.fromhex(sys.argv[1]), 0, 0, 0)
 os.sched_setaffinity(0, {int(sys.argv[2])})
 with open(bytes.fromhex(sys.argv[3]) + b"/cgroup.procs", "w") as file:
     file.write(str(os.getpid()))
 print(flush=True)
-while True:
-    pass
 """
 
 SLEEPER = """
@@ -74,8 +72,8 @@ def made(*paths: bytes) -> Iterator[list[bytes]]:
 
 @contextlib.contextmanager
 def spinning(comm: bytes, cpu: int, directory: bytes) -> Iterator[int]:
-    """A process of that name that never sleeps, on one CPU, in one cgroup."""
-    argv = [sys.executable, "-c", SPINNER, comm.hex(), str(cpu), directory.hex()]
+    """A process of that name that runs again and again, on one CPU, in one cgroup."""
+    argv = [sys.executable, "-c", NAMED + BURSTS, comm.hex(), str(cpu), directory.hex()]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None

@@ -16,7 +16,7 @@ import pytest
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.membership_lab import cpuset, procs, removed
-from tests.integration.probe_lab import cgroup, wait_for
+from tests.integration.probe_lab import BURSTS, cgroup, wait_for
 from toolkit.host import cgroupfs
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -74,7 +74,7 @@ def spinning(stays_out: str | None) -> Iterator[tuple[Claim, int]]:
             controller: stack.enter_context(in_v1(path, controller)) for controller in ("cpu", "cpuacct", "memory")
         }
         doors["memory"].with_name("memory.limit_in_bytes").write_text(str(1 << 30))
-        tasks = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+        tasks = [subprocess.Popen([sys.executable, "-c", BURSTS]) for _ in range(2)]
         try:
             for task, outside in zip(tasks, (None, stays_out), strict=True):
                 for controller, door in {**doors, "cpuset": in_cpuset}.items():

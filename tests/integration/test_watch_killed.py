@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.apply_support import THIS_CENTURY, of_living_runs, sandboxes
-from tests.integration.probe_lab import cgroup, wait_for
+from tests.integration.probe_lab import BURSTS, cgroup, wait_for
 from toolkit.apply import runs
 from toolkit.host import cgroupfs, procfs
 
@@ -39,9 +39,9 @@ def place() -> Iterator[str]:
 
 
 def hog(directory: Path) -> subprocess.Popen[bytes]:
-    """A task that spins in a cgroup."""
+    """A task that runs again and again in a cgroup."""
     join = f"open('{directory}/cgroup.procs', 'w').write('0')"
-    task = subprocess.Popen([sys.executable, "-c", f"{join}\nwhile True: pass"])
+    task = subprocess.Popen([sys.executable, "-c", f"{join}\n{BURSTS}"])
     wait_for(lambda: str(task.pid) in (directory / "cgroup.procs").read_text().split(), "it has joined")
     return task
 

@@ -26,21 +26,13 @@ import pytest
 
 from tests.integration.endless_watch import IN, ONLINE, OUT, V1_CPUSETS, Watch, document, place
 from tests.integration.membership_lab import cpuset
-from tests.integration.probe_lab import cgroup, join, wait_for
+from tests.integration.probe_lab import BURSTS, cgroup, join, wait_for
 from toolkit.model.cpuset import CpuSet
 from toolkit.session.engine import session
 from toolkit.session.window import Window
 from toolkit.sources.claims_file import load_claims
 
 pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs")]
-BUSY = """
-import time
-while True:
-    end = time.monotonic() + 0.002
-    while time.monotonic() < end:
-        pass
-    time.sleep(0.002)
-"""
 READ_AFTER = range(15, 52, 6)
 KEPT_PER_WINDOW = 2_000
 """Bytes that may be left of a window that has ended: pydantic keeps strings in a cache, some 300 bytes of each window
@@ -56,7 +48,7 @@ def task() -> Iterator[subprocess.Popen[bytes]]:
             if V1_CPUSETS:
                 places.enter_context(cpuset(path, CpuSet.of([IN])))
             places.enter_context(cgroup(path[1:]))
-            busy = subprocess.Popen([sys.executable, "-c", BUSY])
+            busy = subprocess.Popen([sys.executable, "-c", BURSTS])
             places.callback(busy.wait)
             places.callback(busy.kill)
             os.sched_setaffinity(busy.pid, {IN})
