@@ -35,7 +35,7 @@ pytestmark = pytest.mark.integration
 ONLINE = CpuSet.of(os.sched_getaffinity(0))
 HERE = CpuSet.of([ONLINE.first()])
 COMM = b"x\nFAILED\x1b[2J\xff\\"
-THREADS = 3000
+THREADS = 2000
 WORKERS = """
 import ctypes, os, sys, threading
 threading.stack_size(64 << 10)
@@ -161,7 +161,7 @@ def test_an_exited_leader_is_said_to_be_exiting(ledger: Ledger) -> None:
 @pytest.mark.usefixtures("two_cpus")
 @pytest.mark.skipif(EMULATED, reason="how much a scan costs is the emulator's affair")
 def test_a_mask_that_is_put_back_soon_is_seen(ledger: Ledger) -> None:
-    """One of 3,000 threads may use every CPU for a few seconds: ``/proc`` alone would be read every eight.
+    """One of 2,000 threads may use every CPU for a few seconds: ``/proc`` alone would be read every five and a half.
 
     What is kept of it is what ``/proc`` said; the others were read in each scan.
     """
