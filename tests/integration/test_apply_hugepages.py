@@ -74,8 +74,7 @@ def test_a_load_has_all_the_huge_pages_that_it_asks_for(page: int) -> None:
 @pytest.mark.parametrize("runtime", ["cgroupfs", "runc", "crun"])
 def test_a_load_runs_inside_and_dies(runtime: str) -> None:
     """As every other kind of load (``test_apply_sandbox.py``, ``test_apply_runtimes.py``)."""
-    if runtime != "cgroupfs":
-        need_runtime(runtime)
+    need_runtime(runtime)
     run_id, load = f"t-huge-{runtime}", Workload(kind=WorkloadKind.HUGE_PAGES)
     wanted = request(container("c", load.kind, threads=2, cpus=FIRST))
     with (

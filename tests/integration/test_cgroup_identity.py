@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from probes.cgroups.claimed_paths import KEPT_EVENTS, ClaimedPaths
 from probes.cgroups.files import FileWatch
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
-from tests.integration.apply_support import container, request
+from tests.integration.apply_support import container, need_runtime, request
 from tests.integration.planting import Watch
 from tests.integration.probe_lab import BRISK, Planter, cgroup, join, remove, wait_for
 from toolkit.apply.sandbox import sandbox
@@ -211,8 +210,7 @@ def test_a_removed_claim_leaves_its_name_to_nobody(ledger: Ledger, place: str) -
 
 def test_a_restart_by_a_runtime_keeps_what_the_old_container_used(ledger: Ledger) -> None:
     """runc deletes the cgroup with the container: read before, so that both lives' CPU time is known and agrees."""
-    if shutil.which("runc") is None:
-        pytest.skip("runc is not installed")
+    need_runtime("runc")
     spinner = container("a", WorkloadKind.SPIN, cpus=CpuSet.of([IN]))
     with sandbox(request(spinner), run_id=f"lives-{os.getpid()}", runtime="runc") as live:
         (one,) = live.value.containers

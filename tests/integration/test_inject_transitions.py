@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
-from tests.integration.apply_support import container, request
+from tests.integration.apply_support import container, need_runtime, request
 from tests.integration.probe_lab import wait_for
 from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.apply.sandbox import sandbox
@@ -43,8 +42,7 @@ def outside(evidence: Evidence) -> int:
 @pytest.mark.parametrize("runtime", ["cgroupfs", "runc"])
 def test_restart_is_a_transition_and_the_claim_goes_on(runtime: str, ledger: Ledger) -> None:
     """Before and after a restart the claim's tasks are counted as its own, also where runc makes a new cgroup."""
-    if runtime == "runc" and shutil.which("runc") is None:
-        pytest.skip("runc is not installed")
+    need_runtime(runtime)
     name = f"restart-{runtime}-{os.getpid()}"
     with sandbox(request(container("db", WorkloadKind.SPIN, cpus=LAST)), run_id=name, runtime=runtime) as live:
         claim = claim_of(live, "db", LAST)

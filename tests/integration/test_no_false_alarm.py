@@ -50,8 +50,10 @@ BUSY = (
 
 
 def one_each(*kinds: WorkloadKind, shares: int | None) -> SandboxRequest:
-    """Return a busy container on each of two CPUs: one on both is what Linux 6.13 to 6.18.44 let starve all else
-    (docs/facts.md K34), and no test of ours needs it but the first."""
+    """Return a busy container on each of two CPUs.
+
+    Linux 6.13 to 6.18.44 let one on both starve all else (docs/facts.md K34): only a change of its CPUs needs that.
+    """
     loads = tuple(Workload(kind=kind) for kind in kinds)
     busy = (container(f"busy{cpu}", CpuSet.of([cpu]), *loads, shares=shares) for cpu in itertools.islice(ONLINE, 2))
     return SandboxRequest(containers=tuple(busy))

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.membership_lab import cpuset
-from tests.integration.probe_lab import cgroup, join, wait_for
+from tests.integration.probe_lab import BURSTS, cgroup, join, wait_for
 from tests.integration.prometheus_server import Prometheus, free_port, prometheus
 from tests.monitoring import RULES, dashboard_queries
 from tests.programs import needed
@@ -29,7 +29,6 @@ pytestmark = [
     pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs"),
 ]
 PLACE = f"/pinproof-prometheus-{os.getpid()}"
-BUSY = "import time\nwhile True:\n    sum(range(20000))\n    time.sleep(0.002)\n"
 DEADLINE_S = 120.0
 MAY_BE_EMPTY = ("pinproof_bpf_run_seconds_total", "pinproof_cfs_throttled_")
 """Kernel statistics are off; on a hybrid host this claim has no cgroup of the cpu controller, and so no periods."""
@@ -42,7 +41,7 @@ def task() -> Iterator[int]:
         if not cgroupfs.detect().is_v2("cpuset"):
             places.enter_context(cpuset(PLACE, CpuSet.of([IN])))
         places.enter_context(cgroup(PLACE[1:]))
-        busy = subprocess.Popen([sys.executable, "-c", BUSY])
+        busy = subprocess.Popen([sys.executable, "-c", BURSTS])
         try:
             os.sched_setaffinity(busy.pid, {IN})
             join(PLACE, busy.pid)

@@ -20,7 +20,7 @@ KUBELET_STARTED = "kubelet_started"
 UNIFIED = "unified"
 """The name of the cgroup v2 hierarchy in :attr:`NodeReading.cgroups`; the others are named by their controller."""
 V1 = frozenset({"cpu", "cpuacct", "cpuset", "memory", "hugetlb", "pids", "blkio", "devices", "freezer", "cpu,cpuacct"})
-"""Names of v1 hierarchies there; with none of them there it is one tree of v2."""
+"""Names of v1 hierarchies in it; a node with none of them has one tree of v2."""
 
 
 @stage_value
