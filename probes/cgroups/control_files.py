@@ -58,9 +58,13 @@ class ControlFiles:
             self._known.renew()
         self._renewed = True
         absent = Absent(began)
-        for cgroup in cgroups:
-            if not (sets_only and self._sets_stand(cgroup, absent)):
-                self._look(cgroup, absent)
+        if sets_only:
+            for cgroup in cgroups:
+                if not self._sets_stand(cgroup, absent):
+                    self._look(cgroup, time.monotonic_ns(), self._known.bytes(cgroup, absent))
+        else:
+            for cgroup, at_ns, raw in self._known.bytes_of_each(tuple(cgroups), absent):
+                self._look(cgroup, at_ns, raw)
         with self._lock:
             self._swept.beat(began)
             if not sets_only:
@@ -85,11 +89,12 @@ class ControlFiles:
 
     def look(self, cgroup: str) -> None:
         """Read one cgroup, and keep what differs from the reading before."""
-        self._look(cgroup)
+        at_ns = time.monotonic_ns()
+        self._look(cgroup, at_ns, self._known.bytes(cgroup))
 
-    def _look(self, cgroup: str, absent: Absent | None = None) -> None:
-        known, at_ns = self._known, time.monotonic_ns()
-        raw = known.bytes(cgroup, absent)
+    def _look(self, cgroup: str, at_ns: int, raw: Raw) -> None:
+        """Keep what differs from the reading before. :param at_ns: when it began to be read. :param raw: what was."""
+        known = self._known
         if raw == self._raw.get(cgroup) or not any(raw):
             return
         meant = known.meaning(cgroup, raw, at_ns)

@@ -30,7 +30,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles
 
 PERIOD_S = 1.0
-LOOK_S, IDLE_S = 0.1, 0.5
+LOOK_S, IDLE_S = 0.1, 1.0
 """Between two rounds: where something was written to, and at most where there is nothing to do. Who hears looks in each
 of its rounds whether there is (:meth:`probes.cgroups.files.Files.chores`), and ends the pause."""
 SHARE, LONGEST_S = 0.0015, 10.0
@@ -74,8 +74,8 @@ class FileReader:
         self._windows, self._files_of, self._forget, self._written = windows, files_of, forget, written
         now_s = time.monotonic()
         self._sweep = Pace(now_s, period_s, SHARE, LONGEST_S)
-        self._above = Pace(now_s, period_s, SHARE, period_s)
-        self._claims = Pace(now_s, period_s, SHARE, period_s)
+        self._often = Pace(now_s, period_s, SHARE, period_s)
+        """What costs little however many claims there are; all of it in one round, which wakes this thread once."""
         self._counters = Pace(now_s, period_s, COUNTERS_SHARE, COUNTERS_LONGEST_S)
         self._turn = 0
         self._tree = WatchedTree()
@@ -120,11 +120,13 @@ class FileReader:
         by_writes = written is not None and self._sweep.slow
         if self._sweep.due(now_s, at_once=written is None):
             self._sweep_through(files, now_s, sets_only=by_writes and self._misses_none())
+        often = self._often.due(now_s)
         if by_writes:
-            self._read_some(files, subjects, now_s)
+            self._read_some(files, subjects, often=often)
             if not window.closed:  # what was read is the next one's, which has not got it yet
                 files.looked(until_ns if written else heard_ns)
-        if self._claims.due(now_s):
+        if often:
+            self._often.done(now_s, 0.0)
             self._verify(window, subjects, now_s)
         if written or self._owed:
             return LOOK_S
@@ -133,9 +135,7 @@ class FileReader:
 
     def _idle_s(self, *, at_once: bool) -> float:
         """Return the time until something is due by itself."""
-        due_s = min(self._sweep.due_s(at_once=at_once), self._claims.due_s())
-        if not at_once and self._sweep.slow:
-            due_s = min(due_s, self._above.due_s())
+        due_s = min(self._sweep.due_s(at_once=at_once), self._often.due_s())
         return max(LOOK_S, min(IDLE_S, due_s - time.monotonic()))
 
     def _know(self, subjects: Sequence[Subject], now_s: float) -> None:
@@ -180,13 +180,11 @@ class FileReader:
         self._sweep.done(now_s, cost_s * OF_ALL if sets_only else cost_s)
         if not sets_only:
             self._paid()
-            self._above.done(now_s, 0.0)
 
-    def _read_some(self, files: ControlFiles, subjects: Iterable[Subject], now_s: float) -> None:
+    def _read_some(self, files: ControlFiles, subjects: Iterable[Subject], *, often: bool) -> None:
         """Read those that were written to, and once a second those above several claims and those that are new."""
         wanted = dict.fromkeys(self._owed.intersection(self._tree.cgroups)) if self._owed else {}
-        due = self._above.due(now_s)
-        if due:
+        if often:
             wanted |= dict.fromkeys(self._tree.above)
             new = (one for one in subjects if one.ident in self._fresh) if self._fresh else ()
             wanted |= dict.fromkeys(level for one in new for level in lineage(one.claim.cgroup))
@@ -197,8 +195,6 @@ class FileReader:
                 for below in self._tree.below(cgroup):
                     files.look(below)
         self._paid()
-        if due:
-            self._above.done(now_s, 0.0)
 
     def _verify(self, window: Window, subjects: Sequence[Subject], now_s: float) -> None:
         """Compare cgroups with the known ones and read counters, in turn; the lock is held for one claim at a time."""
@@ -221,7 +217,6 @@ class FileReader:
                 windows.verify(subject)
                 if in_turn and not subject.gone:
                     window.again(subject)
-        self._claims.done(now_s, 0.0)
         if counts:
             self._counters.done(now_s, time.thread_time() - began_s)
 

@@ -9,21 +9,19 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
-from toolkit.host.kept_files import KeptFiles
+from toolkit.host.kept_files import GROUPS_AT_ONCE, KeptFiles, Places
 from toolkit.model.cpuset import EMPTY
 from toolkit.model.evidence import CgroupFiles
 
 ATTEMPTS = 5
 """Who writes once has done so after two of them."""
 Raw = tuple[bytes | None, ...]
-Places = tuple[tuple[str, tuple[str, ...]], ...]
-"""Directories of a cgroup, and the files that are read in each."""
 SETS = "cpuset."
 """How the names of files of sets begin: the kernel itself changes these, by a hotplug or for a partition beside. All
 others change by a write to them alone.
@@ -62,6 +60,22 @@ class KnownFiles:
         :param absent: of the round in which it is read, if it is one.
         """
         return self._read_in(self._places_of(cgroup), absent)
+
+    def bytes_of_each(self, cgroups: Sequence[str], absent: Absent) -> Iterator[tuple[str, int, Raw]]:
+        """Read the files of many, as :meth:`bytes` reads one's; yields each with when it began to be read.
+
+        :param cgroups: those above others before these.
+        """
+        for first in range(0, len(cgroups), GROUPS_AT_ONCE):
+            some = cgroups[first : first + GROUPS_AT_ONCE]
+            at_ns = time.monotonic_ns()
+            together = self._kept.read_groups([self._places_of(cgroup) for cgroup in some])
+            for cgroup, at_hand in zip(some, together, strict=True):
+                if at_hand is None:
+                    alone_ns = time.monotonic_ns()
+                    yield cgroup, alone_ns, self.bytes(cgroup, absent)
+                else:
+                    yield cgroup, at_ns, at_hand
 
     def sets(self, cgroup: str, absent: Absent) -> Raw:
         """Read its files of sets alone, as :meth:`bytes`."""
@@ -116,13 +130,16 @@ class KnownFiles:
     def read_all(self, cgroups: Iterable[str]) -> dict[str, CgroupFiles]:
         """Read all of them once, at an edge of a window."""
         absent = Absent(time.monotonic_ns())
-        return {cgroup: self.read(cgroup, absent) for cgroup in sorted(cgroups)}
+        each = self.bytes_of_each(sorted(cgroups), absent)
+        return {cgroup: self._what_it_says(cgroup, at_ns, raw, absent) for cgroup, at_ns, raw in each}
 
-    def read(self, cgroup: str, absent: Absent | None = None) -> CgroupFiles:
+    def read(self, cgroup: str) -> CgroupFiles:
         """Read a cgroup once: what it says, known or not."""
         at_ns = time.monotonic_ns()
-        raw = self.bytes(cgroup, absent)
-        if absent is not None and any(folder in absent.folders for folder, _ in self._places_of(cgroup)):
+        return self._what_it_says(cgroup, at_ns, self.bytes(cgroup), Absent(at_ns))
+
+    def _what_it_says(self, cgroup: str, at_ns: int, raw: Raw, absent: Absent) -> CgroupFiles:
+        if absent.folders and any(folder in absent.folders for folder, _ in self._places_of(cgroup)):
             at_ns = absent.since_ns  # so old may be what is known of that directory
         found = self.meaning(cgroup, raw, at_ns)
         if found is None:

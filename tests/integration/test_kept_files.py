@@ -11,7 +11,7 @@ import pytest
 from probes.cgroups.control_files import ControlFiles
 from probes.cgroups.known_files import KnownFiles
 from toolkit.host import cgroupfs
-from toolkit.host.kept_files import KeptFiles
+from toolkit.host.kept_files import KeptFiles, Places
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
@@ -52,7 +52,10 @@ def test_a_cgroup_that_is_made_anew_is_seen(place: tuple[Path, str, str]) -> Non
         (folder / file).write_text(text)
         files.read([NAME])
         assert kept.count > 0
+        together: Places = ((str(folder), (file,)),)
+        assert kept.read_groups([together]) == [(f"{text}\n".encode(),)]
         folder.rmdir()
+        assert kept.read_groups([together]) == [None]
         assert kept.read(str(folder), [file]) == [None]
         assert known.read(NAME).empty
         files.read([NAME])
@@ -61,6 +64,7 @@ def test_a_cgroup_that_is_made_anew_is_seen(place: tuple[Path, str, str]) -> Non
         assert [row.quota_us for row in files.changes(0)] == [20_000, -1]
         (folder / file).write_text(text)
         assert known.read(NAME).quota_us == 20_000
+        assert kept.read_groups([together]) == [(f"{text}\n".encode(),)]
 
 
 def test_a_cgroup_that_is_renamed_is_seen(place: tuple[Path, str, str]) -> None:

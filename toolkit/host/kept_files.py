@@ -32,10 +32,14 @@ SHARE, SHARE_COUNTERS = 2, 4
 """And at most one in so many of those that this process may have; a quarter is left for all else."""
 AT_ONCE = 64
 """So many files are read before another thread may read: a tenth of a millisecond."""
+GROUPS_AT_ONCE = 8
+"""The same of groups, which are cgroups with some ten files each."""
 _BYTES = 1 << 16
 _CGROUP, _CGROUP2 = 0x27E0EB, 0x63677270
 _libc = ctypes.CDLL(None)
 Read = Callable[[str], bytes | None]
+Places = tuple[tuple[str, tuple[str, ...]], ...]
+"""Folders, and the files that are read in each."""
 
 
 def _read_once(path: str) -> bytes | None:
@@ -61,6 +65,8 @@ class KeptFiles:
     def __init__(self, most: int = MOST, share: int = SHARE) -> None:
         self._most, self._share = most, share
         self._folders: dict[str, _Folder] = {}
+        self._groups: dict[Places, tuple[int, ...]] = {}
+        """Descriptors of files that are read together: only while every folder is what it was."""
         self._count = 0
         # A number that one thread closes may be another file's when a second one reads it.
         self._lock = threading.Lock()
@@ -111,6 +117,35 @@ class KeptFiles:
             if found[index] is None:
                 (found[index],) = self.read(folder, (name,), inode, read)
         return found
+
+    def read_groups(self, groups: Sequence[Places]) -> list[tuple[bytes, ...] | None]:
+        """Read the files of several places each, one after the other; half as dear as :meth:`read` of each folder.
+
+        :returns: of each group its files in their order; ``None``: not all of them are open, or one is gone.
+        """
+        found: list[tuple[bytes, ...] | None] = []
+        for first in range(0, len(groups), GROUPS_AT_ONCE):
+            with self._lock:
+                found += map(self._group, groups[first : first + GROUPS_AT_ONCE])
+        return found
+
+    def _group(self, places: Places) -> tuple[bytes, ...] | None:
+        descriptors = self._groups.get(places)
+        if descriptors is None:
+            kept = [self._folders.get(folder) for folder, _ in places]
+            numbers = [
+                None if one is None else one.files.get(name)
+                for one, (_, names) in zip(kept, places, strict=True)
+                for name in names
+            ]
+            descriptors = tuple(number for number in numbers if number is not None)
+            if len(descriptors) < len(numbers):
+                return None
+            self._groups[places] = descriptors
+        try:
+            return tuple([os.pread(descriptor, _BYTES, 0) for descriptor in descriptors])
+        except OSError:
+            return None
 
     def _at_hand(self, folder: str, inode: int, name: str) -> bytes | None:
         """Read a file that is open; ``None``: it is not, or it is gone."""
@@ -178,6 +213,7 @@ class KeptFiles:
         kept = self._folders.pop(folder, None)
         if kept is not None:
             self._count -= len(kept.files)
+            self._groups.clear()
             for descriptor in kept.files.values():
                 os.close(descriptor)
 

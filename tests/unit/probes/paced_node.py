@@ -83,7 +83,7 @@ class PacedNode:
     def quiet(self) -> None:
         """Let nothing be new any more, and nothing above be due."""
         self.reader._fresh = {}
-        self.reader._above.period_s = 1e6
+        self.reader._often.period_s = 1e6
         self.seen.clear()
 
     def due(self) -> None:

@@ -76,7 +76,7 @@ def test_a_new_cgroup_is_read_as_often_as_was_asked_for(node: PacedNode) -> None
     """All its directories may not be watched yet; so are those above it."""
     node.quiet()
     node.windows.subjects[CLAIMS[1]] = replace(node.windows.subjects[CLAIMS[1]], cgroup_id=8)
-    node.reader._above.period_s = 1e-3
+    node.reader._often.period_s = 1e-3
     node.until(lambda: node.seen.count("/pods/two/web") > 2)
     assert "/pods/one/db" not in node.seen
     assert "/pods/two" in node.seen
@@ -152,7 +152,6 @@ def test_what_is_read_while_a_window_turns_over_is_read_again(node: PacedNode, t
 def test_a_round_with_nothing_to_do_is_followed_by_a_long_pause(node: PacedNode) -> None:
     """It may be ended; not so the one in which more writes are awaited."""
     node.quiet()
-    node.reader._claims.period_s = 1e6
     assert node.reader.round(lambda: False) == file_reader.IDLE_S
     assert node.reader.rests
 
@@ -165,16 +164,31 @@ def test_a_round_with_nothing_to_do_is_followed_by_a_long_pause(node: PacedNode)
 
 
 def test_no_pause_goes_beyond_what_is_due(node: PacedNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those above once a second; all of them where not every write is heard of."""
+    """What is done once a second; all files where not every write is heard of."""
     node.quiet()
-    node.reader._claims.period_s = node.reader._above.period_s = 1e6
     monkeypatch.setattr(file_reader, "IDLE_S", 1e3)
-    node.reader._above.period_s = 200.0
+    node.reader._often.period_s = 200.0
     assert 100 < node.reader.round(lambda: False) <= 200
     node.written = None
     node.reader._sweep.period_s = 50.0
     node.reader._sweep.last_s = time.monotonic()
     assert 10 < node.reader.round(lambda: False) <= 50
+
+
+def test_what_is_done_once_a_second_is_done_in_one_round(node: PacedNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those above are read and cgroups compared together, however a sweep or a write has come between."""
+    verified: list[int] = []
+    monkeypatch.setattr(node.reader, "_verify", lambda *_: verified.append(len(node.seen)))
+    node.quiet()
+    node.reader._often.period_s = 1e-3
+    node.misses_none = False
+    node.due()
+    for _ in range(3):
+        time.sleep(2e-3)
+        node.seen.clear()
+        node.reader.round(lambda: False)
+        assert node.seen == ["/pods"]
+    assert verified == [1, 1, 1]
 
 
 def test_where_nothing_was_written_files_are_known_until_now(node: PacedNode) -> None:

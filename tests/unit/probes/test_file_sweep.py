@@ -77,7 +77,7 @@ def test_a_set_that_changes_above_is_looked_for_below(node: PacedNode) -> None:
     node.quiet()
     for cgroup in ("pods", "pods/one", "pods/one/db"):
         (node.root / cgroup / "cpuset.cpus.effective").write_text("0\n")
-    node.reader._above.period_s = 1e-3
+    node.reader._often.period_s = 1e-3
     node.until(lambda: len(node.files.changes(0)) == 3)
     assert node.seen[0] == "/pods"
     assert set(ALL) <= set(node.seen)

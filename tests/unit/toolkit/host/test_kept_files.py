@@ -13,7 +13,7 @@ from probes.cgroups.control_files import ControlFiles
 from probes.cgroups.known_files import KnownFiles
 from toolkit.host import kept_files
 from toolkit.host.cgroupfs import Hierarchy, Mode
-from toolkit.host.kept_files import AT_ONCE, MOST, SHARE, KeptFiles
+from toolkit.host.kept_files import AT_ONCE, GROUPS_AT_ONCE, MOST, SHARE, KeptFiles
 from toolkit.model.node_reading import Asked
 from toolkit.sources.kubelet.control_words import ControlWords
 from toolkit.sources.kubelet.memory import Memory
@@ -142,6 +142,44 @@ def test_one_file_of_many_folders_is_read_as_each_alone(opened: Opened, dead: se
         assert opened.opens() == 1
         assert texts() == expected
         assert (opened.opens(), kept.count) == (0, len(names) - 1)
+
+
+def test_files_of_several_folders_are_read_together_while_all_are_open(opened: Opened, dead: set[int]) -> None:
+    """Nothing is opened for it, and what is gone, closed or not there is left to who reads each folder."""
+    names = [str(number) for number in range(GROUPS_AT_ONCE + 2)]
+    folders = [opened.folder.with_name(name) for name in names]
+    for folder in folders:
+        folder.mkdir()
+        (folder / NAMES[0]).write_text(f"{folder.name}\n")
+    both = [((str(opened.folder), NAMES), (str(folder), NAMES[:1])) for folder in folders]
+    expected: list[tuple[bytes | None, ...] | None] = [(*TEXTS, f"{name}\n".encode()) for name in names]
+    with KeptFiles() as kept:
+
+        def open_all() -> None:
+            for group in both:
+                for folder, files in group:
+                    kept.read(folder, files)
+            opened.opens()
+
+        assert kept.read_groups(both) == [None] * len(both)
+        open_all()
+        assert kept.read_groups(both) == expected
+        (folders[0] / NAMES[0]).write_text("written\n")
+        expected[0] = (*TEXTS, b"written\n")
+        assert kept.read_groups(both) == expected
+        dead.add((folders[1] / NAMES[0]).stat().st_ino)
+        kept.forget([str(folders[2])])
+        (folders[-1] / NAMES[0]).unlink()
+        kept.forget([str(folders[-1])])
+        expected[1] = expected[2] = expected[-1] = None
+        assert kept.read_groups(both) == expected
+        assert opened.opens() == 0
+        open_all()
+        expected[2] = (*TEXTS, b"2\n")
+        assert kept.read_groups(both) == expected, "of those that are not there nothing is open"
+        kept.forget([str(opened.folder)])
+        assert kept.read_groups(both) == [None] * len(both)
+    assert kept.read_groups(both) == [None] * len(both)
 
 
 @pytest.mark.parametrize("how", ["renew", "inode", "forget"])
