@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from toolkit.errors import InputError
+from toolkit.host.file_birth import born_s
 from toolkit.model.names import shown
 from toolkit.sources.kubelet.bundle import MAIN_CONFIG
 from toolkit.sources.kubelet.configuration import drop_ins
@@ -17,7 +19,10 @@ READS_WITHIN_S = 60.0
 kubelet (``exec``) has the start of the script.
 """
 
-EDITED = "written after the kubelet had started and read it; what it runs with is not known until it restarts"
+EDITED = (
+    "written, or put in its place, after the kubelet had started and read it; "
+    "what it runs with is not known until it restarts"
+)
 
 
 def named(main: Path | None, folder: Path | None) -> tuple[dict[str, Path], str]:
@@ -38,6 +43,10 @@ def named(main: Path | None, folder: Path | None) -> tuple[dict[str, Path], str]
 def edited(paths: Iterable[Path | None], started_s: float | None) -> Path | None:
     """Return one that was written since the kubelet has read it, if any: it runs with what was there before.
 
+    A file that was put in the place of another may have kept its time of writing (``cp -p``, ``rsync -a``, a package):
+    when it was made counts, too, where its file system says. One that is overwritten and given its old time again
+    cannot be told from one whose mode was changed.
+
     :param paths: the files, and their folder, which is written to when one of them comes, goes or is renamed.
     :param started_s: when the kubelet started, by the clock that dates files; ``None``: not known, as is what it read.
     """
@@ -45,6 +54,10 @@ def edited(paths: Iterable[Path | None], started_s: float | None) -> Path | None
         return None
     for path in paths:
         with suppress(OSError):
-            if path is not None and path.stat().st_mtime > started_s + READS_WITHIN_S:
+            if path is None:
+                continue
+            found = path.stat()
+            made_s = born_s(path) if stat.S_ISREG(found.st_mode) else None
+            if max(found.st_mtime, made_s or 0.0) > started_s + READS_WITHIN_S:
                 return path
     return None

@@ -80,10 +80,21 @@ def test_what_was_edited_before_anybody_looked_is_not_what_it_runs_with(node: No
     reading = node.read()
     reason, *_ = [one.reason for one in reading.missing if one.part == "config"]
 
-    assert reason.startswith(f"/{edited.relative_to(node.root)}: written after the kubelet had started")
+    assert reason.startswith(f"/{edited.relative_to(node.root)}: written, or put in its place, after")
     assert str(reading.claims.reserved_cpus) == ""
     starts(node, LATE_S)
     assert (str(node.read().claims.reserved_cpus), period_s(node)) == ("0", 20.0)
+
+
+def test_a_file_with_an_old_date_that_was_put_in_its_place_counts_as_edited(node: Node) -> None:
+    """As ``cp -p``, ``rsync -a`` and packages do: nothing is written into it where it is."""
+    file = node.root / "var/lib/kubelet/config.yaml"
+    starts(node, -SOON_S)
+    written(file, -LATE_S)
+    assert "config" not in {one.part for one in node.read().missing}
+    starts(node, -LATE_S)
+    reason, *_ = [one.reason for one in node.read().missing if one.part == "config"]
+    assert reason.startswith("/var/lib/kubelet/config.yaml: written, or put in its place, after")
 
 
 def test_a_drop_in_that_was_taken_away_counts_as_edited(node: Node) -> None:
