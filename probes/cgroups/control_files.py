@@ -57,13 +57,13 @@ class ControlFiles:
         if not (rare and self._renewed):
             self._known.renew()
         self._renewed = True
-        absent = Absent(began)
+        absent, known, every = Absent(began), self._known, tuple(cgroups)
         if sets_only:
-            for cgroup in cgroups:
-                if not self._sets_stand(cgroup, absent):
-                    self._look(cgroup, time.monotonic_ns(), self._known.bytes(cgroup, absent))
+            for cgroup, _, sets in known.sets_of_each(every, absent):
+                if not self._sets_stand(cgroup, sets):
+                    self._look(cgroup, time.monotonic_ns(), known.bytes(cgroup, absent))
         else:
-            for cgroup, at_ns, raw in self._known.bytes_of_each(tuple(cgroups), absent):
+            for cgroup, at_ns, raw in known.bytes_of_each(every, absent):
                 self._look(cgroup, at_ns, raw)
         with self._lock:
             self._swept.beat(began)
@@ -71,9 +71,9 @@ class ControlFiles:
                 self._watched.beat(began)
             self.readings += 1
 
-    def _sets_stand(self, cgroup: str, absent: Absent) -> bool:
+    def _sets_stand(self, cgroup: str, sets: Raw) -> bool:
         before = self._standing(cgroup)
-        return before is not None and self._known.sets(cgroup, absent) == self._known.sets_in(cgroup, before)
+        return before is not None and sets == self._known.sets_in(cgroup, before)
 
     def _standing(self, cgroup: str) -> Raw | None:
         """Return the bytes of the last reading; what the edge of a window has read is known by its meaning."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
@@ -46,6 +45,7 @@ class KnownFiles:
     def __init__(self, hierarchy: Hierarchy, kept: KeptFiles) -> None:
         self.hierarchy, self._kept = hierarchy, kept
         self._places: dict[str, Places] = {}
+        self._set_places: dict[str, Places] = {}
         self._known: dict[str, tuple[Raw, CgroupFiles]] = {}
         self._lock = threading.Lock()
         """For what changes or goes through ``_known``: windows end in one thread while another reads files."""
@@ -66,24 +66,28 @@ class KnownFiles:
 
         :param cgroups: those above others before these.
         """
+        return self._of_each(cgroups, self._places_of, absent)
+
+    def sets_of_each(self, cgroups: Sequence[str], absent: Absent) -> Iterator[tuple[str, int, Raw]]:
+        """Read their files of sets alone, as :meth:`bytes_of_each`."""
+        return self._of_each(cgroups, self._set_places_of, absent)
+
+    def _of_each(
+        self, cgroups: Sequence[str], places_of: Callable[[str], Places], absent: Absent
+    ) -> Iterator[tuple[str, int, Raw]]:
         for first in range(0, len(cgroups), GROUPS_AT_ONCE):
             some = cgroups[first : first + GROUPS_AT_ONCE]
             at_ns = time.monotonic_ns()
-            together = self._kept.read_groups([self._places_of(cgroup) for cgroup in some])
+            together = self._kept.read_groups([places_of(cgroup) for cgroup in some])
             for cgroup, at_hand in zip(some, together, strict=True):
                 if at_hand is None:
                     alone_ns = time.monotonic_ns()
-                    yield cgroup, alone_ns, self.bytes(cgroup, absent)
+                    yield cgroup, alone_ns, self._read_in(places_of(cgroup), absent)
                 else:
                     yield cgroup, at_ns, at_hand
 
-    def sets(self, cgroup: str, absent: Absent) -> Raw:
-        """Read its files of sets alone, as :meth:`bytes`."""
-        places = ((folder, _of_sets(names)) for folder, names in self._places_of(cgroup))
-        return self._read_in([(folder, names) for folder, names in places if names], absent)
-
     def sets_in(self, cgroup: str, raw: Raw) -> Raw:
-        """Return what :meth:`sets` would, of what :meth:`bytes` returned."""
+        """Return what :meth:`sets_of_each` would, of what :meth:`bytes` returned."""
         return tuple(data for name, data in zip(self.names(cgroup), raw, strict=True) if name.startswith(SETS))
 
     def _read_in(self, places: Iterable[tuple[str, tuple[str, ...]]], absent: Absent | None) -> Raw:
@@ -107,6 +111,13 @@ class KnownFiles:
         found = self._places.get(cgroup)
         if found is None:
             found = self._places[cgroup] = cgroupfs.control_files(self.hierarchy, cgroup)
+        return found
+
+    def _set_places_of(self, cgroup: str) -> Places:
+        found = self._set_places.get(cgroup)
+        if found is None:
+            of_sets = ((folder, _of_sets(names)) for folder, names in self._places_of(cgroup))
+            found = self._set_places[cgroup] = tuple((folder, names) for folder, names in of_sets if names)
         return found
 
     def whole(self, cgroup: str) -> CgroupFiles:
@@ -159,14 +170,13 @@ class KnownFiles:
     def keep(self, cgroups: Iterable[str]) -> None:
         """Forget all others. Which files a cgroup has is looked up again: a controller may have come."""
         wanted = frozenset(cgroups)
-        self._places = {}
+        self._places, self._set_places = {}, {}
         self._kept.keep(folder for cgroup in wanted for folder, _ in self._places_of(cgroup))
         with self._lock:
             for cgroup in [cgroup for cgroup in self._known if cgroup not in wanted]:
                 del self._known[cgroup]
 
 
-@lru_cache(maxsize=64)
 def _of_sets(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in names if name.startswith(SETS))
 

@@ -6,13 +6,14 @@ import errno
 import os
 import resource
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from probes.cgroups.control_files import ControlFiles
 from probes.cgroups.known_files import KnownFiles
 from toolkit.host import kept_files
-from toolkit.host.cgroupfs import Hierarchy, Mode
+from toolkit.host.cgroupfs import Hierarchy, Mode, control_files
 from toolkit.host.kept_files import AT_ONCE, GROUPS_AT_ONCE, MOST, SHARE, KeptFiles
 from toolkit.model.node_reading import Asked
 from toolkit.sources.kubelet.control_words import ControlWords
@@ -100,6 +101,35 @@ def test_a_round_opens_nothing_that_a_round_before_opened(opened: Opened, tmp_pa
         assert words.quota_as_asked("/kubepods/pod1/a", unlimited)
         assert not words.quota_as_asked("/kubepods/pod1/a", limited)
         assert [path for path in opened.paths if path.startswith(str(opened.folder))] == []
+
+
+@pytest.mark.parametrize("sets_only", [False, True])
+def test_a_sweep_reads_each_cgroup_at_once(opened: Opened, tmp_path: Path, *, sets_only: bool) -> None:
+    """Not folder by folder, where all its files are open; what differs is found all the same."""
+    hierarchy, cgroup = Hierarchy(root=tmp_path, mode=Mode.V2, unified=tmp_path), "/kubepods/pod1/a"
+    ((_, names),) = control_files(hierarchy, cgroup)
+    for name in names:
+        text = "0-1" if name.startswith("cpuset.cpus") else "0" if name.startswith("cpuset") else "100 100000"
+        (opened.folder / name).write_text(f"{text}\n")
+    with KeptFiles() as kept:
+        known = KnownFiles(hierarchy, kept)
+        files = ControlFiles(known, {cgroup: known.read(cgroup)}, 0)
+        one_by_one: list[str] = []
+        real = kept.read
+
+        def read(folder: str, *others: Any) -> list[bytes | None]:
+            one_by_one.append(folder)
+            return real(folder, *others)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kept, "read", read)
+            files.read([cgroup], sets_only=sets_only)
+            assert one_by_one == []
+            (opened.folder / "cpuset.cpus.effective").write_text("1\n")
+            files.read([cgroup], sets_only=sets_only)
+            (opened.folder / "cpu.max").write_text("50000 100000\n")
+            files.read([cgroup], sets_only=sets_only)
+        assert [str(row.cpus_effective) for row in files.changes(0)] == ["1"] * (1 if sets_only else 2)
 
 
 def test_what_is_gone_is_opened_anew(opened: Opened, dead: set[int]) -> None:
