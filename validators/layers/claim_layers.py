@@ -1,6 +1,6 @@
 """What the layers of a node stated of a claim through a window: runs of readings with the same CPUs, in order of time.
 
-Source: docs/facts.md K-kubelet-1; cri-o ``server/container_update_resources.go``.
+Source: docs/facts.md K-kubelet-1; cri-o ``server/container_update_resources.go``, ``internal/lib/container_server.go``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from validators.queries import file_history, view
 
 FOLLOWS_NS = SETUP_NS + 3_000_000_000
 """So long after it wrote a cgroup a runtime may say so: its program has to return, and each layer is read by itself."""
+
+TOGETHER_NS = 1_000_000_000
+"""Within so long the layers of one reading are read, one after the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,39 @@ class ClaimLayers:
     def always(self) -> CpuSet:
         """CPUs that the cgroup had in every reading; none where it was not read."""
         return reduce(CpuSet.__and__, (run.cpus for run in self.making)) if self.making else CpuSet()
+
+    def kept(self, from_ns: int, until_ns: int, online: CpuSet) -> bool:
+        """Return whether the cgroup had in all of this time just what the state file promised in all of it.
+
+        A runtime that then says otherwise has an old word. CRI-O keeps what it was asked for in memory alone: when it
+        restarts it says again what the container was made with. No promise is broken, and the kubelet, which compares
+        with its own memory, never asks anew.
+        """
+        promised, had = (
+            {one.cpus for one in said if one.first_ns <= until_ns and one.last_ns >= from_ns}
+            for said in (self.state, self.cgroup)
+        )
+        return len(had) == len(promised) == 1 and all(had) and had <= {cpus & online for cpus in promised} | promised
+
+    def is_old(self, one: Stretch, run: Stretch, limit_ns: int, online: CpuSet) -> bool:
+        """Return whether the runtime's word ``one`` is such an old one: it was said while the cgroup had its promise.
+
+        That may have changed since: the cgroup follows within ``limit_ns``. A cgroup that changed while the word stood
+        was written by somebody.
+        """
+        if run.first_ns > max(0, one.first_ns):
+            return False
+        from_ns, until_ns = max(run.first_ns, one.first_ns), min(run.last_ns, one.last_ns)
+        # It may have been promised until the reading in which it was not any more.
+        ends = [*(later.first_ns for later in self.state[1:]), *(last.last_ns for last in self.state[-1:])]
+        return bool(run.cpus) and any(
+            run.cpus in (promised.cpus, promised.cpus & online)
+            and promised.first_ns <= from_ns + TOGETHER_NS
+            and from_ns <= promised.last_ns
+            and end_ns >= until_ns - limit_ns
+            for promised, end_ns in zip(self.state, ends, strict=True)
+            if promised.cpus != one.cpus
+        )
 
     def wrote_itself(self, run: Stretch, one: Stretch) -> bool:
         """Return whether the runtime says next, and in time, what the cgroup became after ``one``: it wrote it.

@@ -25,6 +25,7 @@ from validators.wording import seconds
 GUARD_NS = 3 * view.NANOSECONDS
 """A layer is read when a sign of it changes, and every 2 s (on a node of hundreds of containers every 6 s); a control
 file every second."""
+OLD_WORD = "the cgroup has what was promised: the runtime's word is an old one"
 CONFIRM_NS = view.NANOSECONDS
 """So long after a cgroup changed the runtime must still say the other thing: an update changes both."""
 
@@ -98,14 +99,13 @@ def _judge(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, layers
         "observed": held if layers.masks else None,
     }
     measures: dict[str, Measure] = {f"{name}_cpus": str(cpus) for name, cpus in by_layer.items() if cpus is not None}
-    bound = f"{seconds(limit_ns)}: the reconcile period and {seconds(slack_ns)}"
     # Without the runtime's word drift looks like lag: what is must be what was promised within the bound.
     pairs = [Layer.RUNTIME, Layer.POD_RESOURCES] if layers.asked else [Layer.CGROUP, Layer.POD_RESOURCES]
     findings = [
         *owed.forgotten(forgotten, evidence, limit_ns, measures),
         *owed.overlap(back, layers, evidence, measures),
-        *(finding for lower in pairs for finding in _lag(layers, lower, claim, limit_ns, bound, measures)),
-        *(_drift(claim, evidence, layers, measures) if layers.asked else ()),
+        *(finding for lower in pairs for finding in _lag(layers, lower, claim, evidence, limit_ns, measures)),
+        *(_drift(claim, evidence, layers, limit_ns, measures) if layers.asked else ()),
         *_unread(claim, evidence, layers),
         *_held(layers),
         *_mems(claim, evidence),
@@ -124,9 +124,11 @@ def _judge(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, layers
 
 
 def _lag(
-    layers: ClaimLayers, lower: Layer, claim: Claim, limit_ns: int, bound: str, measures: dict[str, Measure]
+    layers: ClaimLayers, lower: Layer, claim: Claim, evidence: Evidence, limit_ns: int, measures: dict[str, Measure]
 ) -> list[Finding]:
     """What the state file promised against what carries it out at the end of a period, at any time of the window."""
+    slack_ns = evidence.following.slack_ns if evidence.following else 0
+    bound = f"{seconds(limit_ns)}: the reconcile period and {seconds(slack_ns)}"
     carries = {Layer.RUNTIME: layers.asked, Layer.POD_RESOURCES: layers.api, Layer.CGROUP: layers.cgroup}[lower]
     found: list[Finding] = []
     for promised in layers.state:
@@ -136,17 +138,21 @@ def _lag(
             lasted_ns = max(0, min(promised.last_ns, carried.sure_ns) - since_ns)
             if promised.cpus == carried.cpus or not (last or lasted_ns > limit_ns):
                 continue
-            if last:
-                measures["lag_ms"] = lasted_ns / 1e6
             text = (
                 f"{Layer.CHECKPOINT} and {lower} differ since {seconds(since_ns)}: CPUs {promised.cpus or 'none'} "
                 f"against {carried.cpus or 'none'}, for {seconds(lasted_ns)}"
             )
+            until_ns, online = min(promised.last_ns, carried.last_ns), _online(evidence, since_ns)
+            old = lower is Layer.RUNTIME and lasted_ns > limit_ns and layers.kept(since_ns, until_ns, online)
+            if last and not old:
+                measures["lag_ms"] = lasted_ns / 1e6
             if not promised.cpus:
                 # K-kubelet-2: it skips empty sets, so who shared keeps CPUs that are all another's.
                 text += "; the shared pool is empty, and no reconcile repairs it"
             if claim.isolation is Isolation.HOST and carried.cpus and carried.cpus <= promised.cpus:
                 found.append((Outcome.PASSED, f"{text}; it may have more than it has: growing late is no fault"))
+            elif old:
+                found.append((Outcome.PASSED, f"{text}; {OLD_WORD}"))
             elif lasted_ns <= limit_ns:
                 found.append((Outcome.PASSED, f"{text}; a reconcile may take {bound}"))
             else:
@@ -161,12 +167,16 @@ def _unread(claim: Claim, evidence: Evidence, layers: ClaimLayers) -> list[Findi
     return [(Outcome.UNDECIDED, f"the CPU set of {claim.cgroup} was not read")]
 
 
-def _drift(claim: Claim, evidence: Evidence, layers: ClaimLayers, measures: dict[str, Measure]) -> list[Finding]:
+def _drift(
+    claim: Claim, evidence: Evidence, layers: ClaimLayers, limit_ns: int, measures: dict[str, Measure]
+) -> list[Finding]:
     """What was asked for against what is: a difference is another program's write, or the kernel's."""
     for number, run in enumerate(layers.cgroup):
         online = _online(evidence, run.first_ns)
         for one in layers.asked:
             if run.cpus in (one.cpus, one.cpus & online) or not one.cpus & online or layers.wrote_itself(run, one):
+                continue
+            if layers.is_old(one, run, limit_ns, online):
                 continue
             last = one is layers.asked[-1] and run.last_ns >= evidence.duration_ns
             outcome, why = _apart(run, one, last=last)

@@ -258,8 +258,10 @@ RULE = Rule(
             file's time, between the two readings around it), however much later the file was read. A container that
             still runs on CPUs which were its own and now belong to another pod has no tolerance, since no reconcile
             repairs that. A shared pool that grows late is not a failure. A cgroup that became what the runtime says
-            within 5 s was written by the runtime: CRI-O says so when its program has returned. The verdict is undecided
-            if layers differ and the last reading of one of them came before a change of the claim's set was complete.
+            within 5 s was written by the runtime: CRI-O says so when its program has returned. Where the cgroup has
+            what the checkpoint promises, and did not change while the runtime said otherwise, the runtime's word is an
+            old one: CRI-O that restarts says again what the container was made with. The verdict is undecided if layers
+            differ and the last reading of one of them came before a change of the claim's set was complete.
             After a CPU of the claim went offline or came online (dated up to 0.5 s late), the cgroup's CPUs in readings
             within the window are not compared.
         """),

@@ -160,6 +160,58 @@ def test_an_update_that_never_reaches_the_cgroup_is_drift() -> None:
     assert judged(node(state, asked, [(0, "0-3")])).outcome is Outcome.FAILED
 
 
+def test_an_old_word_of_the_runtime_breaks_no_promise() -> None:
+    """CRI-O has restarted: it says what the container was made with, and nobody ever asks it anew."""
+    state: list[Word] = [(-100, "0-2"), (29, "0-2")]
+    asked: list[Word] = [(-100, "0-3"), (29, "0-3")]
+    verdict = judged(node(state, asked, [(0, "0-2")], "0-2"))
+
+    assert verdict.outcome is Outcome.PASSED, verdict.reason
+    assert verdict.reason.endswith("for 129.0 s; the cgroup has what was promised: the runtime's word is an old one")
+    assert "lag_ms" not in verdict.measures
+
+
+@pytest.mark.parametrize(("grown_s", "outcome"), [(28, Outcome.PASSED), (20.5, Outcome.FAILED)])
+def test_what_is_promised_next_may_be_what_an_old_word_says(grown_s: float, outcome: Outcome) -> None:
+    """The cgroup grows at the next reconcile, which may take 15 s; meanwhile it is no drift, but beyond that it is."""
+    state: list[Word] = [(-100, "0-2"), (grown_s - 15.5, "0-2"), (grown_s - 15, "0-3"), (29, "0-3")]
+    if outcome is Outcome.FAILED:
+        state[1:3] = [(3, "0-2"), (3.5, "0-3")]
+    verdict = judged(node(state, [(-100, "0-3"), (29, "0-3")], [(0, "0-2"), (grown_s, "0-3")]))
+
+    assert verdict.outcome is outcome, verdict.reason
+
+
+def test_a_set_of_before_is_drift_where_the_runtime_has_been_asked_anew() -> None:
+    """The pool shrank and the kubelet has reconciled; then somebody wrote the set of before."""
+    state: list[Word] = [(-100, "0-3"), (5, "0-3"), (6, "0-2"), (29, "0-2")]
+    asked: list[Word] = [(-100, "0-3"), (7, "0-3"), (9, "0-2"), (29, "0-2")]
+    verdict = judged(node(state, asked, [(0, "0-3"), (8.5, "0-2"), (12, "0-3")]))
+
+    assert verdict.outcome is Outcome.FAILED
+    assert "cri and cgroup differ from 12.0 s on: CPUs 0-2 asked for against 0-3" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("state", "cgroup"),
+    [
+        ([(-100, "0-2"), (29, "0-2")], [(0, "0-2"), (20, "0-1")]),
+        ([(-100, "0-2"), (29, "0-2")], [(0, "0-3"), (20, "0-2")]),
+        ([(-100, "0-1"), (9, "0-1"), (10, "0-2"), (29, "0-2")], [(0, "0-2")]),
+        ([], [(0, "0-2")]),
+        ([(-100, ""), (29, "")], [(0, "0-2")]),
+    ],
+    ids=["not to the end", "not from the beginning", "promised later", "no state file", "an empty pool"],
+)
+def test_a_word_is_old_only_where_the_cgroup_had_all_the_time_what_was_promised(
+    state: list[Word], cgroup: list[Word]
+) -> None:
+    """Else somebody else wrote it, or nobody has reconciled."""
+    verdict = judged(node(state, [(-100, "0-3"), (29, "0-3")], cgroup))
+
+    assert verdict.outcome is Outcome.FAILED, verdict.reason
+
+
 def test_threads_of_an_earlier_cgroup_are_not_compared() -> None:
     """The container restarted: its threads before held what was right then."""
     made = Transition(claim=BE.name, what="cgroup-made", start_at_ns=9 * SECOND, end_at_ns=9 * SECOND, cause="host")

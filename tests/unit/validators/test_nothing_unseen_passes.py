@@ -64,11 +64,12 @@ def test_an_exclusive_container_with_too_few_cpus_is_no_pool_that_grows_late() -
 def test_a_lag_beyond_its_bound_is_no_better_for_having_ended() -> None:
     """55 s, where a reconcile may take 15."""
     rows = (*said("db", Layer.CHECKPOINT, "2-3", -60, 59), *said("db", Layer.RUNTIME, "0-3", -60, 55))
+    wide = {"cpus": cpus("0-3"), "cpus_effective": cpus("0-3")}
     found = verdict(
         "layers-agree",
         "db",
         NODE,
-        followed((*rows, *said("db", Layer.RUNTIME, "2-3", 56, 59)), duration_ns=60 * SECOND),
+        followed((*rows, *said("db", Layer.RUNTIME, "2-3", 56, 59)), wide, duration_ns=60 * SECOND),
     )
 
     assert (found.outcome, "for 115.0 s" in found.reason) == ("failed", True)
