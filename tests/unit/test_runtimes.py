@@ -47,7 +47,7 @@ def test_an_image_is_pulled_from_the_registry() -> None:
     with registry(image) as address:
 
         def asked(path: str, method: str = "GET") -> tuple[str, int, bytes]:
-            with urlopen(Request(f"http://{address}/v2/{path}", method=method), timeout=10) as answer:
+            with urlopen(Request(f"http://{address}/v2/{path}", method=method), timeout=60) as answer:
                 return answer.headers["Content-Type"], int(answer.headers["Content-Length"]), answer.read()
 
         kind, length, data = asked("sleeper/manifests/1")

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.sources.grpc_socket import DEADLINE_S, Connection, NotFoundError, UnimplementedError, as_json
+from toolkit.sources.grpc_socket import Connection, NotFoundError, UnimplementedError, as_json
 from toolkit.sources.kubelet.json_parts import load, mapping, text
 from toolkit.sources.messages import Enums, Table, build
 
@@ -117,7 +117,7 @@ class Cri:
     :raises HostUnsupportedError: grpcio or protobuf is not installed.
     """
 
-    def __init__(self, endpoint: str, deadline_s: float = DEADLINE_S) -> None:
+    def __init__(self, endpoint: str, deadline_s: float | None = None) -> None:
         """Connect. :param endpoint: ``unix:///run/containerd/containerd.sock``, or the path alone."""
         self._connection = Connection(endpoint, SERVICE, _classes(), deadline_s)
 

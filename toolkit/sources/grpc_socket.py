@@ -57,8 +57,8 @@ class Connection:
     A server is never connected to without a call: an older kubelet logs each such client, at each reading.
     """
 
-    def __init__(self, endpoint: str, service: str, classes: dict[str, Any], deadline_s: float = DEADLINE_S) -> None:
-        """Prepare the calls.
+    def __init__(self, endpoint: str, service: str, classes: dict[str, Any], deadline_s: float | None = None) -> None:
+        """Prepare the calls. :param deadline_s: of each; ``None``: :data:`DEADLINE_S`.
 
         :raises InputError: no path of a socket.
         :raises HostUnsupportedError: grpcio is not installed.
@@ -69,7 +69,8 @@ class Connection:
             raise messages.missing("grpcio") from None
         self._grpc = grpc
         self.path = socket_path(endpoint)
-        self._service, self._classes, self._deadline_s = service, classes, deadline_s
+        self._service, self._classes = service, classes
+        self._deadline_s = DEADLINE_S if deadline_s is None else deadline_s
         self._channel: Any = None
         self._stubs: dict[str, Any] = {}
 

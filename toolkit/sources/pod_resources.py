@@ -14,7 +14,7 @@ from functools import cache
 from types import TracebackType
 from typing import Any
 
-from toolkit.sources.grpc_socket import DEADLINE_S, Connection, UnimplementedError, as_json
+from toolkit.sources.grpc_socket import Connection, UnimplementedError, as_json
 from toolkit.sources.messages import Table, build
 
 SOCKET = "pod-resources/kubelet.sock"
@@ -57,7 +57,7 @@ def _classes() -> dict[str, Any]:
 class PodResources:
     """The socket; a context manager. Errors as :class:`toolkit.sources.cri.Cri`; answers as protobuf's JSON."""
 
-    def __init__(self, endpoint: str, deadline_s: float = DEADLINE_S) -> None:
+    def __init__(self, endpoint: str, deadline_s: float | None = None) -> None:
         """Connect. :param endpoint: ``unix:///var/lib/kubelet/pod-resources/kubelet.sock``, or the path alone."""
         self._connection = Connection(endpoint, SERVICE, _classes(), deadline_s)
 

@@ -75,7 +75,7 @@ class PacedNode:
         return looks
 
     def until(self, condition: Any) -> None:
-        deadline = time.monotonic() + 20.0
+        deadline = time.monotonic() + 120.0
         while not condition():
             assert time.monotonic() < deadline
             self.reader.round(lambda: False)

@@ -148,7 +148,7 @@ def test_the_helper_ends_with_whom_it_works_for(tmp_path: Path, gone: bool) -> N
         child.kill()
     # The pipe ends when the last process that holds it has ended.
     assert child.stdout.read() == ""
-    child.wait(30)
+    child.wait(120)
 
 
 def test_requests_are_read_back_as_they_were() -> None:

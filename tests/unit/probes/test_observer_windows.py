@@ -23,7 +23,7 @@ from probes.witness import Chore
 from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.model.claims import ClaimSet
 
-DEADLINE_S = 10.0
+DEADLINE_S = 120.0
 
 
 class _Lock:

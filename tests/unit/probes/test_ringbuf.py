@@ -84,10 +84,10 @@ def test_a_wait_ends_when_it_is_asked_to() -> None:
     try:
         began_s = time.monotonic()
         threading.Timer(0.05, rings.wake).start()
-        assert rings.wait(60_000)
+        assert rings.wait(240_000)
         rings.wake()
-        assert rings.wait(60_000)
-        assert time.monotonic() - began_s < 30.0
+        assert rings.wait(240_000)
+        assert time.monotonic() - began_s < 120.0
         assert rings.wait(1)
     finally:
         rings.close()

@@ -39,7 +39,7 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.verdict import Outcome, worst
 from validators.registry import judge
 
-DEADLINE_S = 20.0
+DEADLINE_S = 120.0
 SECOND = 1_000_000_000
 
 

@@ -21,7 +21,6 @@ from toolkit.host.kept_files import NONE_KEPT, KeptFiles
 from toolkit.model.evidence.following import Gauges
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import MissingPart, NodeReading
-from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import huge_pages, live_files
 from toolkit.sources.kubelet.allocated import allocations
 from toolkit.sources.kubelet.asked import asked_of as asked_values
@@ -109,7 +108,7 @@ class KubeletSource:
         words = ControlWords(self._places.cgroup_root or self._places.below(CGROUP_ROOT), self._memory.kept)
         self._ask_again(words)
         node = LiveNode(self._places, memory=self._memory, metrics=due)
-        files = node.files_of_all(DEADLINE_S)
+        files = node.files_of_all()
         metrics = files[METRICS].decode("utf-8", "replace") if METRICS in files else None
         reading = self._complete(self._reading_of(files), metrics, now_ns)
         self._watched = self._signs.of(node.kubelet_root, reading.cgroups)

@@ -15,7 +15,6 @@ from pathlib import Path
 from toolkit.errors import InputError
 from toolkit.model.names import printable, shown
 from toolkit.model.node_reading import KUBELET_STARTED, STATE_REWRITTEN, STATE_WRITTEN, NodeReading
-from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import allocated, config_files, kept, live_files, pod_folders, pod_list
 from toolkit.sources.kubelet.absent_parts import allocates
 from toolkit.sources.kubelet.bundle import MAIN_CONFIG, reading_of
@@ -46,9 +45,9 @@ def says_anything(reading: NodeReading) -> bool:
     return any(part is not None for part in parts)
 
 
-def node_files(places: Places, deadline_s: float = DEADLINE_S) -> dict[str, bytes]:
+def node_files(places: Places) -> dict[str, bytes]:
     """Return what a node says as the files of a capture: docs/capture-bundle.md."""
-    return LiveNode(places).files_of_all(deadline_s)
+    return LiveNode(places).files_of_all()
 
 
 class LiveNode:
@@ -88,8 +87,8 @@ class LiveNode:
             self._understood = tuple(self.arguments or ())
         self.kubelet_root = places.kubelet_root or places.below(self.flags.root_directory or DEFAULT_ROOT)
 
-    def files_of_all(self, deadline_s: float) -> dict[str, bytes]:
-        """Read everything. :param deadline_s: of a call to a socket."""
+    def files_of_all(self) -> dict[str, bytes]:
+        """Read everything."""
         places = self.places
         self._at("state_read")
         for part in ("cpu", "memory"):
@@ -117,7 +116,7 @@ class LiveNode:
         self._configuration()
         self._manifests()
         self._at("sockets_read")
-        self._sockets(deadline_s)
+        self._sockets()
         self._pods()
         sys = places.sys or places.below(SYS)
         self.files["sysfs.txt"] = live_files.sysfs_lines(sys, only_online=self.memory is not None).encode()
@@ -281,14 +280,14 @@ class LiveNode:
                 del self.files[name]
                 self._miss("static_pods", str(error))
 
-    def _sockets(self, deadline_s: float) -> None:
+    def _sockets(self) -> None:
         answers = self.memory.answers if self.memory is not None else None
         configured = self.configuration.container_runtime_endpoint if self.configuration else ""
-        found, problem = runtime_files(self.places.runtime_endpoints(configured), deadline_s, answers)
+        found, problem = runtime_files(self.places.runtime_endpoints(configured), answers=answers)
         self.files |= found
         if problem:
             self._miss("containers", problem)
-        found, problem = pod_resources_files(self.places.target(self.kubelet_root / SOCKET), deadline_s, answers)
+        found, problem = pod_resources_files(self.places.target(self.kubelet_root / SOCKET), answers=answers)
         self.files |= found
         if problem:
             self._miss("pod_resources", problem)

@@ -12,7 +12,6 @@ from typing import Any
 
 from toolkit.errors import InputError, PinproofError
 from toolkit.sources.cri import Cri
-from toolkit.sources.grpc_socket import DEADLINE_S
 from toolkit.sources.kubelet import kept
 from toolkit.sources.kubelet.answers import Answers
 from toolkit.sources.kubelet.json_parts import items, mapping, text
@@ -25,7 +24,7 @@ MAX_CONTAINERS = 20_000
 
 
 def runtime_files(
-    endpoints: Sequence[str], deadline_s: float = DEADLINE_S, answers: Answers | None = None
+    endpoints: Sequence[str], deadline_s: float | None = None, answers: Answers | None = None
 ) -> tuple[dict[str, bytes], str]:
     """Ask the container runtime. :param endpoints: the first that exists is asked; none exists: the first is named.
 
@@ -76,7 +75,7 @@ def _statuses(ids: Sequence[str], status: Callable[[str], dict[str, Any] | None]
 
 
 def pod_resources_files(
-    socket: Path, deadline_s: float = DEADLINE_S, answers: Answers | None = None
+    socket: Path, deadline_s: float | None = None, answers: Answers | None = None
 ) -> tuple[dict[str, bytes], str]:
     """Ask the kubelet. :returns: ``podresources.json``, and on one line what is missing (empty: nothing)."""
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
@@ -34,7 +33,7 @@ def test_server() -> None:
         port = server.port
         assert port
         for _ in range(2):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
                 assert b"pinproof_switches_judged_total 1.204331e+06" in answer.read()
     assert len(taken) == 1
     with socket.socket() as probe, pytest.raises(ConnectionRefusedError):
@@ -99,10 +98,8 @@ def test_many_silent_clients_leave_room(capfd: pytest.CaptureFixture[str]) -> No
         clients = [
             open_ones.enter_context(socket.create_connection(address, timeout=60)) for _ in range(MOST_CLIENTS + 8)
         ]
-        began = time.monotonic()
         assert b"pinproof_window_seconds" in scraped(server.port)
-        assert clients[0].recv(1) == b""
-        assert time.monotonic() - began < metrics_server.REQUEST_TIMEOUT_S
+        assert clients[0].recv(1) == b"", "it ends before this client's patience of 60 s and the server's of 120 s"
     assert capfd.readouterr() == ("", "")
 
 

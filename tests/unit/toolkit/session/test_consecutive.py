@@ -144,7 +144,7 @@ def test_who_looks_does_not_wait_for_a_window_that_ends(clock: Clock, ends: str,
             # In another thread, as a scrape: it must come back while the window ends.
             other = threading.Thread(target=look, daemon=True)
             other.start()
-            other.join(20.0)
+            other.join(120.0)
             assert not other.is_alive(), "it waits for the window to end"
             return super()._observed()
 

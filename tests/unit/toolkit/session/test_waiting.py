@@ -24,7 +24,7 @@ from toolkit.session.observe import Observation
 from toolkit.session.stopping import stop_on_signals
 from toolkit.sources.live_source import SourceReading
 
-DEADLINE_S = 20.0
+DEADLINE_S = 120.0
 FOUND = Violation(
     claim="a", tid=1, tgid=1, comm="hog", cpu=3, first_at_ns=0, reported_at_ns=0, ns=1000, window=1
 )  # fmt: skip
@@ -54,12 +54,13 @@ def test_a_wait_in_which_nothing_happens_is_mostly_sleep() -> None:
     assert pauses[-1] >= 1.2, "it ends in time"
 
 
+@pytest.mark.usefixtures("patient")
 def test_who_waits_for_something_looks_often() -> None:
     """Nobody gives notice of it."""
     looks: list[bool] = []
     start = time.monotonic()
     Open().wait(DEADLINE_S, until=lambda: looks.append(True) or len(looks) > 4)  # type: ignore[func-returns-value]
-    assert time.monotonic() - start < 4 * observe.IDLE_TICK_S
+    assert time.monotonic() - start < DEADLINE_S / 2
 
 
 @pytest.mark.usefixtures("patient")

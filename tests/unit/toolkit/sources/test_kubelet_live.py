@@ -83,7 +83,7 @@ def test_a_state_file_that_changes_during_the_reading_is_said_to_be_another(
     write(tmp_path, "var/lib/kubelet/cpu_manager_state", "{}")
     os.utime(state, (100, 100))
 
-    def answers(*_: object) -> tuple[dict[str, bytes], str]:
+    def answers(*_: object, **__: object) -> tuple[dict[str, bytes], str]:
         os.utime(state, (200, 200))
         return {}, ""
 

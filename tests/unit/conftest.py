@@ -1,0 +1,20 @@
+"""What all unit tests share."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolkit.report import metrics_server
+from toolkit.sources import engine_socket, grpc_socket
+from toolkit.sources.kubelet import endpoint
+
+PATIENCE_S = 120.0
+"""`make test` runs unit tests at idle priority beside tests that use all CPUs: each may stand still for seconds."""
+
+
+@pytest.fixture(autouse=True)
+def _who_is_starved_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers and clients are threads of the test. Tests of lateness set deadlines of their own."""
+    for module in (endpoint, engine_socket, grpc_socket):
+        monkeypatch.setattr(module, "DEADLINE_S", PATIENCE_S)
+    monkeypatch.setattr(metrics_server, "REQUEST_TIMEOUT_S", PATIENCE_S)
