@@ -121,13 +121,11 @@ class KeptFiles:
     def read_groups(self, groups: Sequence[Places]) -> list[tuple[bytes, ...] | None]:
         """Read the files of several places each, one after the other; half as dear as :meth:`read` of each folder.
 
+        :param groups: at most :data:`GROUPS_AT_ONCE`: no other thread may read meanwhile.
         :returns: of each group its files in their order; ``None``: not all of them are open, or one is gone.
         """
-        found: list[tuple[bytes, ...] | None] = []
-        for first in range(0, len(groups), GROUPS_AT_ONCE):
-            with self._lock:
-                found += map(self._group, groups[first : first + GROUPS_AT_ONCE])
-        return found
+        with self._lock:
+            return [self._group(places) for places in groups]
 
     def _group(self, places: Places) -> tuple[bytes, ...] | None:
         descriptors = self._groups.get(places)

@@ -65,7 +65,7 @@ class ClaimLayers:
             {one.cpus for one in said if one.first_ns <= until_ns and one.last_ns >= from_ns}
             for said in (self.state, self.cgroup)
         )
-        return len(had) == len(promised) == 1 and all(had) and had <= {cpus & online for cpus in promised} | promised
+        return len(had) == len(promised) == 1 and all(had) and carried_out(promised.pop(), had.pop(), online)
 
     def is_old(self, one: Stretch, run: Stretch, limit_ns: int, online: CpuSet) -> bool:
         """Return whether the runtime's word ``one`` is such an old one: it was said while the cgroup had its promise.
@@ -79,7 +79,7 @@ class ClaimLayers:
         # It may have been promised until the reading in which it was not any more.
         ends = [*(later.first_ns for later in self.state[1:]), *(last.last_ns for last in self.state[-1:])]
         return bool(run.cpus) and any(
-            run.cpus in (promised.cpus, promised.cpus & online)
+            carried_out(promised.cpus, run.cpus, online)
             and promised.first_ns <= from_ns + TOGETHER_NS
             and from_ns <= promised.last_ns
             and end_ns >= until_ns - limit_ns
@@ -96,6 +96,11 @@ class ClaimLayers:
         if later is None or one.first_ns >= run.first_ns:
             return False
         return later.cpus == run.cpus and later.first_ns <= run.first_ns + FOLLOWS_NS
+
+
+def carried_out(asked: CpuSet, has: CpuSet, online: CpuSet) -> bool:
+    """Return whether a cgroup has the CPUs that were asked for: the kernel may grant those alone that are online."""
+    return has in (asked, asked & online)
 
 
 def claim_layers(claim: Claim, evidence: Evidence, rows: list[LayerView], masks: list[ThreadMask]) -> ClaimLayers:

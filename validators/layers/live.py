@@ -16,7 +16,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Outcome, Verdict, together
 from validators.layers import metrics, owed
-from validators.layers.claim_layers import ClaimLayers, Stretch, claim_layers
+from validators.layers.claim_layers import ClaimLayers, Stretch, carried_out, claim_layers
 from validators.layers.owed import Finding
 from validators.queries import file_history, hotplug, view, writers
 from validators.queries.earlier_life import EarlierLife, earlier_life
@@ -174,7 +174,7 @@ def _drift(
     for number, run in enumerate(layers.cgroup):
         online = _online(evidence, run.first_ns)
         for one in layers.asked:
-            if run.cpus in (one.cpus, one.cpus & online) or not one.cpus & online or layers.wrote_itself(run, one):
+            if carried_out(one.cpus, run.cpus, online) or not one.cpus & online or layers.wrote_itself(run, one):
                 continue
             if layers.is_old(one, run, limit_ns, online):
                 continue

@@ -176,7 +176,7 @@ def test_one_file_of_many_folders_is_read_as_each_alone(opened: Opened, dead: se
 
 def test_files_of_several_folders_are_read_together_while_all_are_open(opened: Opened, dead: set[int]) -> None:
     """Nothing is opened for it, and what is gone, closed or not there is left to who reads each folder."""
-    names = [str(number) for number in range(GROUPS_AT_ONCE + 2)]
+    names = [str(number) for number in range(GROUPS_AT_ONCE)]
     folders = [opened.folder.with_name(name) for name in names]
     for folder in folders:
         folder.mkdir()
