@@ -36,8 +36,9 @@ HOST = {"network": 2, "pid": 1, "ipc": 2}
 """NODE, CONTAINER, NODE of NamespaceMode."""
 ONE_PID_NAMESPACE = {**HOST, "pid": 0}
 """As in a pod whose containers share it (POD): a process holds it, where a runtime drops pause containers, too."""
-OCI = os.environ.get("PINPROOF_OCI_RUNTIME", "runc")
-"""The program that makes containers for them: runc, crun."""
+GIVEN_OCI = "PINPROOF_OCI_RUNTIME"
+OCI = os.environ.get(GIVEN_OCI, "runc")
+"""The program that makes containers for them: runc, crun, or its path."""
 SYSTEMD = os.environ.get("PINPROOF_TEST_CGROUP_DRIVER") == "systemd"
 """Whether cgroups are asked of systemd: guests of the lab say so where it is the first process."""
 

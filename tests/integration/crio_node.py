@@ -117,7 +117,7 @@ def _oci(folder: Path) -> Path | None:
     runtime = program(OCI)
     if subprocess.run(["sh", "-c", "echo -998 2>/dev/null >/proc/self/oom_score_adj"], check=False).returncode == 0:
         return runtime
-    own = folder / OCI
+    own = folder / Path(OCI).name
     own.write_text(RESTRAINED.format(python=sys.executable, runtime=runtime))
     own.chmod(0o755)
     return own
@@ -138,7 +138,7 @@ clean_shutdown_file = "{folder}/clean"
 listen = "{folder}/c.sock"
 stream_port = "0"
 [crio.runtime]
-default_runtime = "{OCI}"
+default_runtime = "{Path(OCI).name}"
 cgroup_manager = "{driver}"
 pinns_path = "{program("pinns")}"
 namespaces_dir = "{folder}/ns"
@@ -149,7 +149,7 @@ cdi_spec_dirs = ["{folder}/cdi"]
 apparmor_profile = "unconfined"
 irqbalance_config_restore_file = "disable"
 disable_hostport_mapping = true
-[crio.runtime.runtimes.{OCI}]
+[crio.runtime.runtimes.{Path(OCI).name}]
 runtime_path = "{_oci(folder)}"
 runtime_root = "{folder}/containers"
 monitor_path = "{program("conmon")}"

@@ -1,7 +1,7 @@
 """A real kubelet in guests: cgroup v2 and two NUMA nodes, where the tests of the host's own kubelet have to hold, too.
 
 Guests have neither a runtime nor a compiler nor grpcio: they get the host's, or the programs that ``PINPROOF_KUBELET``,
-``PINPROOF_CONTAINERD`` and ``PINPROOF_CRIO`` name.
+``PINPROOF_CONTAINERD``, ``PINPROOF_CRIO`` and ``PINPROOF_OCI_RUNTIME`` name; runc and crun of Debian they have.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pytest
 
 from tests import programs
 from tests.integration import containerd_node, crio_node, real_kubelet
+from tests.integration.cri_node import GIVEN_OCI, OCI
 from tests.integration.sleeper_image import PREBUILT, compiled
 from tests.lab.harness.guest import Guest
 from tests.lab.harness.guest_files import PROJECT
@@ -86,17 +87,25 @@ def test_a_real_kubelet_on_v2_with_two_nodes(kubelet_node: Guest, runtime: str, 
 
 
 def _put_runtime(guest: Guest, runtime: str) -> dict[str, str]:
-    """Put a runtime into the guest, with the libraries that it has not; returns the environment that names all."""
+    """Put a runtime into the guest, with the libraries that it has not; return the environment that names all."""
     node = RUNTIMES[runtime]
     for name in node.OWN:
         path = node.program(name)
         if path is None:
             pytest.skip(f"{name} is not installed ({node.GIVEN}=DIR names a directory with {', '.join(node.OWN)})")
-        # One by one: a guest has little memory, and holds what it is given twice for a moment.
-        guest.put({name: path.read_bytes()}, GIVEN)
-        missing = [one for one in _libraries(path) if guest.run(["test", "-e", str(one)]).code]
-        guest.put({str(one).lstrip("/"): one.read_bytes() for one in missing})
-    return {"PINPROOF_KUBELET": f"{GIVEN}/kubelet", node.GIVEN: GIVEN}
+        _put_program(guest, name, path)
+    oci = Path(OCI)
+    if oci.is_absolute():
+        _put_program(guest, oci.name, oci)
+        oci = Path(GIVEN, oci.name)
+    return {"PINPROOF_KUBELET": f"{GIVEN}/kubelet", node.GIVEN: GIVEN, GIVEN_OCI: str(oci)}
+
+
+def _put_program(guest: Guest, name: str, path: Path) -> None:
+    # One by one: a guest has little memory, and holds what it is given twice for a moment.
+    guest.put({name: path.read_bytes()}, GIVEN)
+    missing = [one for one in _libraries(path) if guest.run(["test", "-e", str(one)]).code]
+    guest.put({str(one).lstrip("/"): one.read_bytes() for one in missing})
 
 
 def _libraries(program: Path) -> list[Path]:
