@@ -24,6 +24,7 @@ from tests.integration.sleeper_image import PREBUILT, image
 GIVEN = "PINPROOF_CRIO"
 OWN = ("crio", "pinns", "conmon")
 IMAGES = "runtime.v1.ImageService"
+OCI_NAME = Path(OCI).name
 CACHE = Path("/var/lib/containers/cache")
 """Where root's pulls note which registry has which layer; no setting names another place."""
 RESTRAINED = """#!{python}
@@ -117,7 +118,7 @@ def _oci(folder: Path) -> Path | None:
     runtime = program(OCI)
     if subprocess.run(["sh", "-c", "echo -998 2>/dev/null >/proc/self/oom_score_adj"], check=False).returncode == 0:
         return runtime
-    own = folder / Path(OCI).name
+    own = folder / OCI_NAME
     own.write_text(RESTRAINED.format(python=sys.executable, runtime=runtime))
     own.chmod(0o755)
     return own
@@ -138,7 +139,7 @@ clean_shutdown_file = "{folder}/clean"
 listen = "{folder}/c.sock"
 stream_port = "0"
 [crio.runtime]
-default_runtime = "{Path(OCI).name}"
+default_runtime = "{OCI_NAME}"
 cgroup_manager = "{driver}"
 pinns_path = "{program("pinns")}"
 namespaces_dir = "{folder}/ns"
@@ -149,7 +150,7 @@ cdi_spec_dirs = ["{folder}/cdi"]
 apparmor_profile = "unconfined"
 irqbalance_config_restore_file = "disable"
 disable_hostport_mapping = true
-[crio.runtime.runtimes.{Path(OCI).name}]
+[crio.runtime.runtimes.{OCI_NAME}]
 runtime_path = "{_oci(folder)}"
 runtime_root = "{folder}/containers"
 monitor_path = "{program("conmon")}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from toolkit.report import metrics_server
@@ -12,9 +14,14 @@ PATIENCE_S = 120.0
 """`make test` runs unit tests at idle priority beside tests that use all CPUs: each may stand still for seconds."""
 
 
-@pytest.fixture(autouse=True)
-def _who_is_starved_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers and clients are threads of the test. Tests of lateness set deadlines of their own."""
-    for module in (endpoint, engine_socket, grpc_socket):
-        monkeypatch.setattr(module, "DEADLINE_S", PATIENCE_S)
-    monkeypatch.setattr(metrics_server, "REQUEST_TIMEOUT_S", PATIENCE_S)
+@pytest.fixture(autouse=True, scope="module")
+def _who_is_starved_is_not_late() -> Iterator[None]:
+    """Servers and clients are threads of the test. Tests of lateness set deadlines of their own.
+
+    For a module: integration tests may follow in the same process.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (endpoint, engine_socket, grpc_socket):
+            patch.setattr(module, "DEADLINE_S", PATIENCE_S)
+        patch.setattr(metrics_server, "REQUEST_TIMEOUT_S", PATIENCE_S)
+        yield

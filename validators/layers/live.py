@@ -87,8 +87,7 @@ def _without_threads(claim: Claim, evidence: Evidence, verdict: Verdict) -> Verd
 def _judge(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, layers: ClaimLayers) -> Verdict:
     back = view.by_claim(evidence.giving_back).get(claim.name, [])
     forgotten = view.by_claim(evidence.forgotten).get(claim.name, [])
-    slack_ns = evidence.following.slack_ns if evidence.following else 0
-    limit_ns = int((claims.reconcile_period_s or 0.0) * view.NANOSECONDS) + slack_ns
+    limit_ns = int((claims.reconcile_period_s or 0.0) * view.NANOSECONDS) + _slack_ns(evidence)
     held = CpuSet.union(mask.cpus_allowed for mask in layers.masks)
     by_layer = {
         "checkpoint": layers.state[-1].cpus if layers.state else None,
@@ -127,8 +126,6 @@ def _lag(
     layers: ClaimLayers, lower: Layer, claim: Claim, evidence: Evidence, limit_ns: int, measures: dict[str, Measure]
 ) -> list[Finding]:
     """What the state file promised against what carries it out at the end of a period, at any time of the window."""
-    slack_ns = evidence.following.slack_ns if evidence.following else 0
-    bound = f"{seconds(limit_ns)}: the reconcile period and {seconds(slack_ns)}"
     carries = {Layer.RUNTIME: layers.asked, Layer.POD_RESOURCES: layers.api, Layer.CGROUP: layers.cgroup}[lower]
     found: list[Finding] = []
     for promised in layers.state:
@@ -142,6 +139,7 @@ def _lag(
                 f"{Layer.CHECKPOINT} and {lower} differ since {seconds(since_ns)}: CPUs {promised.cpus or 'none'} "
                 f"against {carried.cpus or 'none'}, for {seconds(lasted_ns)}"
             )
+            bound = f"{seconds(limit_ns)}: the reconcile period and {seconds(_slack_ns(evidence))}"
             until_ns, online = min(promised.last_ns, carried.last_ns), _online(evidence, since_ns)
             old = lower is Layer.RUNTIME and lasted_ns > limit_ns and layers.kept(since_ns, until_ns, online)
             if last and not old:
@@ -244,6 +242,10 @@ def _mems(claim: Claim, evidence: Evidence) -> list[Finding]:
         return []
     text = f"memory nodes {claim.mems} against {known[-1] or 'none'}"
     return [(Outcome.FAILED, f"{Layer.CHECKPOINT} and {Layer.CGROUP} differ: {text}")]
+
+
+def _slack_ns(evidence: Evidence) -> int:
+    return evidence.following.slack_ns if evidence.following else 0
 
 
 def _online(evidence: Evidence, at_ns: int) -> CpuSet:

@@ -1,12 +1,16 @@
-"""Readings of control files: which of them say the same, and which say nothing."""
+"""Readings of control files: which of them say the same, and which say nothing; those of many in one round."""
 
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from probes.cgroups.known_files import KnownFiles
+from toolkit.host.cgroupfs import Hierarchy, Mode
+from toolkit.host.kept_files import GROUPS_AT_ONCE, NONE_KEPT
 from toolkit.model.cgroup_manager import CgroupManager
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles
@@ -28,3 +32,20 @@ def test_every_file_counts(name: str) -> None:
     assert not found.says(NOTHING)
     assert not found.says(replace(found, cgroup="/b"))
     assert not found.says(replace(found, manager=CgroupManager.SYSTEMD))
+
+
+def test_more_cgroups_than_are_read_together_are_all_read(tmp_path: Path) -> None:
+    """Each has its own values: two whole groups and the beginning of a third."""
+    hierarchy = Hierarchy(
+        root=tmp_path, mode=Mode.HYBRID, unified=tmp_path / "unified", legacy=(("cpuset", tmp_path / "cpuset"),)
+    )
+    cgroups = {f"/c{number:02}": number for number in range(2 * GROUPS_AT_ONCE + 1)}
+    for cgroup, number in cgroups.items():
+        folder = tmp_path / "cpuset" / cgroup[1:]
+        folder.mkdir(parents=True)
+        (folder / "cpuset.cpus").write_text(f"{number}\n")
+    found = KnownFiles(hierarchy, NONE_KEPT).read_all(cgroups)
+
+    assert {cgroup: files.cpus for cgroup, files in found.items()} == {
+        cgroup: CpuSet.of([number]) for cgroup, number in cgroups.items()
+    }
