@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.probe_lab import cgroup, wait_for
+from tests.integration.probe_lab import cgroup, join, wait_for
 from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import read_control
 
@@ -29,6 +29,8 @@ MOVING = re.compile(
     r"random/|[-/]nr$|-state$|ns_last_pid|perf_event_max_sample_rate|perf_cpu_time_max|nf_conntrack_count"
 )
 """sysctls that the kernel itself counts in (terminals, whoever opens one, too), or lowers when it is slow."""
+PF_EXITING = 0x4
+"""Flag of a task's ``stat``: it exits (include/linux/sched.h)."""
 LOOKED_S, LOOKS = 1.5, 3
 """For so long, and so often at least, while it watches."""
 Facts = dict[str, str]
@@ -64,6 +66,14 @@ def control_files() -> Iterator[tuple[str, str]]:
                     continue
 
 
+def exits(tid: int) -> bool:
+    """Whether a task has ended or is about to. Asked after its cgroups: until it is collected the kernel shows it at
+    the root of every v1 hierarchy, whatever it was in (kernel/cgroup/cgroup.c, ``proc_cgroup_show``).
+    """
+    fields = (read_control(Path(f"/proc/{tid}/stat")) or "").rpartition(")")[2].split()
+    return not fields or bool(int(fields[6]) & PF_EXITING)
+
+
 def threads(own: frozenset[int]) -> Iterator[tuple[str, str]]:
     """Where each foreign thread is and may run: not those in cgroups of ours."""
     for pid in procfs.pids():
@@ -76,7 +86,7 @@ def threads(own: frozenset[int]) -> Iterator[tuple[str, str]]:
                 nice = os.getpriority(os.PRIO_PROCESS, tid)
                 cgroups = read_control(Path(f"/proc/{tid}/cgroup")) or ""
                 # Of a run that was killed: whoever runs next ends its tasks and removes its cgroups.
-                if f":/{OWN}" not in cgroups:
+                if f":/{OWN}" not in cgroups and not exits(tid):
                     yield who, f"{mask} {policy} {nice} {cgroups}"
             except OSError:
                 continue
@@ -118,6 +128,19 @@ def changed(before: Facts, now: Facts, moving: set[str]) -> dict[str, tuple[str 
     keys = {key for key in before.keys() | now.keys() if not key.startswith("thread ")}
     keys |= {key for key in before.keys() & now.keys() if key.startswith("thread ")}
     return {key: (before.get(key), now.get(key)) for key in keys - moving if before.get(key) != now.get(key)}
+
+
+def test_a_foreign_task_that_ends_is_no_change() -> None:
+    """Nor while nobody has collected it: where the kernel shows it then says nothing of where it was."""
+    with cgroup("readonly-ended") as path, subprocess.Popen(["sleep", "600"]) as one:
+        join(path, one.pid)
+        who = f"thread {one.pid} {procfs.start_time(one.pid)}"
+        before = dict(threads(frozenset()))
+        one.kill()
+        wait_for(lambda: "\nState:\tZ" in (read_control(f"/proc/{one.pid}/status") or ""), "its end")
+        after = dict(threads(frozenset()))
+    assert path in before[who]
+    assert who not in after
 
 
 def test_watch_changes_nothing_that_is_not_its_own(tmp_path: Path) -> None:

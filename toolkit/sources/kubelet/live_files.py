@@ -35,6 +35,7 @@ FILES = (
 """Control files that a reading holds."""
 _HUGE = re.compile(r"hugetlb\.\d{1,6}[KMG]B\.(?:max|limit_in_bytes)", re.ASCII)
 _LOG = re.compile(rb"([^_]+)_([^_]+)_(.+)-([0-9a-f]{64})\.log")
+_DEAD = re.compile(rb"^State:\t[ZX]", re.MULTILINE)
 _MASK = re.compile(rb"^(Cpus|Mems)_allowed_list:\s*(\S*)$", re.MULTILINE)
 _TOTAL = re.compile(rb"^Node \d+ MemTotal:.*$", re.MULTILINE)
 """Of all lines of a node's memory the one that does not change while it runs."""
@@ -162,7 +163,8 @@ def _process(folder: Path) -> dict[str, Any]:
         task = folder / "task" / str(tid)
         # In this order: who is in a cgroup by then has got its CPUs by the time when the mask is read.
         cgroup, status = read_bytes(task / "cgroup")[0], read_bytes(task / "status")[0]
-        if status is None or cgroup is None:
+        # A first thread may end before the others: no change of its cgroup reaches it, and v1 shows it at the root.
+        if status is None or cgroup is None or _DEAD.search(status):
             continue
         comm = shown((read_bytes(task / "comm")[0] or b"").strip(b"\n"))
         groups = "\n".join(shown(line) for line in cgroup.splitlines())

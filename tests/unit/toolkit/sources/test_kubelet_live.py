@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from tests.unit.toolkit.sources.made_node import process, write
 from toolkit.model.node_reading import KUBELET_STARTED, STATE_REWRITTEN, STATE_WRITTEN
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.live import read_live
+from toolkit.sources.kubelet.live_files import threads
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.settings import settings
 
@@ -113,3 +116,22 @@ def test_what_is_not_there_is_named_below_the_root(tmp_path: Path) -> None:
     assert places.below("/var/lib/x") == tmp_path / "data/lib/x"
     assert places.below("/var/out/passwd") == tmp_path / "data/out (a link to nothing)/passwd"
     assert places.below("/") == places.below("") == tmp_path
+
+
+def test_a_first_thread_that_ended_before_the_others_is_left_out() -> None:
+    """Its mask stays as it was when the set changes, and v1 shows it at the root: no thread of the container's."""
+    code = (
+        "import ctypes, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "ctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code]) as one:
+        end = time.monotonic() + 60
+        while psutil.Process(one.pid).status() != psutil.STATUS_ZOMBIE and time.monotonic() < end:
+            time.sleep(0.01)
+        found = threads({"cgroup/kubepods/pod1/db/cgroup.procs": b"%d\n" % one.pid}, Path("/proc"))[str(one.pid)]
+        there = {path.name for path in Path(f"/proc/{one.pid}/task").iterdir()}
+        one.kill()
+    assert str(one.pid) in there
+    assert found["threads"].keys() == there - {str(one.pid)}
+    assert found["cgroup"]
