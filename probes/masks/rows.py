@@ -13,6 +13,11 @@ from toolkit.model.evidence import ThreadMask
 
 MAX_KEPT = 100_000
 """Distinct (thread, mask) pairs kept."""
+EACH_ALONE = 4_000
+"""Of so many each has a row of its own in the evidence, for people. The ten thousand threads of a full node are a half
+of all that is written and judged, and those of a process differ in their ids alone."""
+_Key = tuple[str, int, str, int, int, int, str]
+"""Claim, thread, name, masks, epoch, policy."""
 
 
 @dataclass(slots=True)
@@ -38,8 +43,7 @@ class Rows:
     """The rows of a window. Times are nanoseconds since it opened."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, int, str, int, int, int, str], Row] = {}
-        """By claim, thread, name, masks, epoch, policy."""
+        self._seen: dict[_Key, Row] = {}
         self.dropped: dict[str, int] = {}
         """By claim: distinct masks that were not kept because there were too many."""
 
@@ -58,20 +62,35 @@ class Rows:
         return row
 
     def values(self) -> tuple[ThreadMask, ...]:
-        """Return what was seen."""
-        return tuple(
-            ThreadMask(
-                claim=claim,
-                pid=row.pid,
-                tid=tid,
-                comm=comm,
-                cpus_allowed=row.masks.cpus,
-                mems_allowed=row.masks.mems,
-                times_seen=row.times,
-                first_at_ns=row.first_ns,
-                last_at_ns=row.last_ns,
-                epoch=epoch,
-                policy=policy,
-            )
-            for (claim, tid, comm, _, _, epoch, policy), row in tuple(self._seen.items())
-        )
+        """Return what was seen: of thousands of threads those of a process together of which all was the same."""
+        seen = tuple(self._seen.items())
+        together = len(seen) > EACH_ALONE
+        tids: dict[tuple[object, ...], list[int]] = {}
+        found: list[tuple[_Key, Row, list[int]]] = []
+        for key, row in seen:
+            claim, tid, *same = key
+            group = (claim, row.pid, row.times, row.first_ns, row.last_ns, *same) if together else key
+            others = tids.get(group)
+            if others is None:
+                tids[group] = others = []
+                found.append((key, row, others))
+            others.append(tid)
+        return tuple(_row(key, row, sorted(others)) for key, row, others in found)
+
+
+def _row(key: _Key, row: Row, tids: list[int]) -> ThreadMask:
+    claim, _, comm, _, _, epoch, policy = key
+    return ThreadMask(
+        claim=claim,
+        pid=row.pid,
+        tid=tids[0],
+        comm=comm,
+        cpus_allowed=row.masks.cpus,
+        mems_allowed=row.masks.mems,
+        times_seen=row.times,
+        first_at_ns=row.first_ns,
+        last_at_ns=row.last_ns,
+        epoch=epoch,
+        policy=policy,
+        alike=tuple(tids[1:]),
+    )

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from toolkit.model.evidence import BandwidthUse, Canary, CpuUse, Evidence
+from toolkit.model.evidence.masks import of_each
 from toolkit.model.verdict import Offender
 from validators.credibility import adding_up
 from validators.credibility.bounds import CLOCK_SLACK_NS, CLOCK_SLACK_RATIO, beyond, longest_ns
@@ -171,7 +172,7 @@ def _others(evidence: Evidence) -> Iterator[str]:
 
 
 def _threads(evidence: Evidence) -> Iterator[str]:
-    never = (mask for mask in evidence.thread_masks if mask.last_at_ns < mask.first_at_ns or mask.times_seen < 1)
+    never = of_each(mask for mask in evidence.thread_masks if mask.last_at_ns < mask.first_at_ns or mask.times_seen < 1)
     for mask in sorted(never, key=lambda mask: (mask.claim, mask.pid, mask.tid, mask.first_at_ns)):
         yield f"thread {mask.tid} of {mask.claim}: a mask that was read last before it was read first, or never"
     gaps = (gap for gap in evidence.coverage.scan_gaps if _negative(gap.scans, gap.longest_ns, gap.allowed_ns))

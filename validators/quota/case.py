@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, ThreadMask, UsageBin
+from toolkit.model.evidence.masks import of_each
 from toolkit.model.verdict import Measure, Outcome
 from validators.queries import view
 from validators.queries.memo import memoised
@@ -234,4 +235,4 @@ def unbound(evidence: Evidence, names: frozenset[str]) -> tuple[str, ...]:
 @memoised
 def _unbound_threads(evidence: Evidence) -> tuple[ThreadMask, ...]:
     """Return the masks of such threads: every claim with a quota asks, and there are thousands of others."""
-    return tuple(row for row in evidence.thread_masks if row.policy in UNBOUND_POLICIES)
+    return tuple(of_each(row for row in evidence.thread_masks if row.policy in UNBOUND_POLICIES))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
+from toolkit.model.evidence.masks import of_each, threads_of
 from toolkit.model.granted import granted_at, is_unknown
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import count, cpus_text
@@ -49,17 +50,18 @@ def _judge(
         and not mask.cpus_allowed <= promised | granted_at(mask.first_at_ns, grants)
     ]
     narrow = [mask for mask, promised in unlike if mask.cpus_allowed < promised]
-    threads = {(mask.pid, mask.tid) for mask in masks}
+    threads = threads_of(masks)
     measures: dict[str, Measure] = {
         "cpus": str(claim.cpus),
         "threads_count": len(threads),
-        "masks_count": len(masks),
+        "masks_count": sum(len(mask.tids) for mask in masks),
         "scans_count": evidence.coverage.proc_scans,
-        "wide_threads_count": len({(mask.pid, mask.tid) for mask, _ in wide}),
-        "narrowed_threads_count": len({(mask.pid, mask.tid) for mask in narrow}),
+        "wide_threads_count": len(threads_of(mask for mask, _ in wide)),
+        "narrowed_threads_count": len(threads_of(narrow)),
     }
     measures |= view.scan_measures(claim, evidence)
-    verdict = Judgement(ID, claim.name, measures, [_offender(claim, mask, promised) for mask, promised in wide])
+    offenders = [_offender(claim, one, promised) for mask, promised in wide for one in of_each([mask])]
+    verdict = Judgement(ID, claim.name, measures, offenders)
     if wide:
         return verdict(*_wide(claim.cpus, evidence, wide))
     if not masks and view.between_scans(claim, evidence):
@@ -90,7 +92,7 @@ def _wide(cpus: CpuSet, evidence: Evidence, wide: list[tuple[ThreadMask, CpuSet]
             f"threads may run on {where} since the node was read last: what was promised by then is not known",
         )
     worst, promised = min(wide, key=lambda pair: (pair[0].first_at_ns, pair[0].tid, pair[0].cpus_allowed.mask))
-    wide_count = len({(mask.pid, mask.tid) for mask, _ in wide})
+    wide_count = len(threads_of(mask for mask, _ in wide))
     text = f"thread {worst.tid} ({worst.comm}) may run on {cpus_text(worst.cpus_allowed)}, promised is {promised}"
     return Outcome.FAILED, text + (f"; {wide_count} threads in all" if wide_count > 1 else "")
 

@@ -6,6 +6,7 @@ from toolkit.model.claim_changes import ClaimChange, versions
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask
+from toolkit.model.evidence.masks import threads_of
 from toolkit.model.placement import PageKind, PageReading, PageUse
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.model.wording import count, nodes_text
@@ -58,7 +59,7 @@ def _judge(
     own = [row for row in (reading.pages if reading else ()) if row.kind in JUDGED]
     measures: dict[str, Measure] = {
         "mems": str(mems),
-        "threads_count": len({(mask.pid, mask.tid) for mask in masks}),
+        "threads_count": len(threads_of(masks)),
         "processes_count": reading.processes if reading else 0,
         "own_bytes": sum(row.total_bytes for row in own),
         "file_bytes": sum(row.total_bytes for row in (reading.pages if reading else ()) if row.kind is PageKind.FILE),

@@ -9,6 +9,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, ThreadMask, Transition
 from toolkit.model.evidence.following import Granted
+from toolkit.model.evidence.masks import of_each
 from toolkit.model.granted import granted_at
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import count
@@ -151,21 +152,24 @@ def _late_masks(change: Transition, epoch: int, masks: list[ThreadMask], grants:
     :param grants: what the claim had been given before that was known here: the next change, that is, and not late.
     """
     held = change.cpus_after
-    wide = [
+    wide = of_each(
         mask
         for mask in masks
         if mask.epoch == epoch
         and held is not None
         and not mask.cpus_allowed <= held
         and not mask.cpus_allowed <= held | granted_at(mask.first_at_ns, grants)
-    ]
+    )
     return sorted(wide, key=lambda mask: (-mask.last_at_ns, mask.tid, str(mask.cpus_allowed)))
 
 
 def _held_later(late: ThreadMask, masks: list[ThreadMask]) -> bool:
     """Return whether the same thread was read with another mask of that epoch, or a later one, afterwards."""
     return any(
-        (mask.pid, mask.tid) == (late.pid, late.tid) and mask.epoch >= late.epoch and mask.last_at_ns > late.last_at_ns
+        mask.pid == late.pid
+        and late.tid in mask.tids
+        and mask.epoch >= late.epoch
+        and mask.last_at_ns > late.last_at_ns
         for mask in masks
     )
 

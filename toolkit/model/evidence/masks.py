@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from toolkit.model.blind_spots import ScanGap
 from toolkit.model.cpuset import CpuSet
@@ -27,6 +28,28 @@ class ThreadMask:
     """Number of mask changes of the claim that were complete when it was read; masks read during one are not kept."""
     policy: str = ""
     """Scheduling policy: ``other``, ``batch``, ``idle``, ``fifo``, ``rr``, ``deadline``, ``ext``; empty: not read."""
+    alike: tuple[int, ...] = ()
+    """Further threads of the process, of higher ids, of which every reading said the same at the same times. Of a node
+    with thousands of threads most are; elsewhere each has a row of its own."""
+
+    @property
+    def tids(self) -> tuple[int, ...]:
+        """The threads that it is about."""
+        return (self.tid, *self.alike)
+
+
+def of_each(masks: Iterable[ThreadMask]) -> Iterator[ThreadMask]:
+    """Yield a row for each thread, in the order of the rows."""
+    for mask in masks:
+        if mask.alike:
+            yield from (replace(mask, tid=tid, alike=()) for tid in mask.tids)
+        else:
+            yield mask
+
+
+def threads_of(masks: Iterable[ThreadMask]) -> frozenset[tuple[int, int]]:
+    """Return process and thread ids of all that the rows are about."""
+    return frozenset((mask.pid, tid) for mask in masks for tid in mask.tids)
 
 
 @stage_value
