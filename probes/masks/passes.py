@@ -1,18 +1,20 @@
 """From the records of the iterator's passes to the rows of a window.
 
-A record is a few bytes, and the same bytes in every pass as long as nothing about its thread changes. So what a record
-means is worked out once for a claim's CPUs and memory nodes: where it is inside them, a reading is one more look-up.
-What is outside is never taken from here: it goes to the caller, who reads ``/proc``.
+A record is a few bytes, and the same bytes in every pass as long as nothing about its thread changes; those of a
+container's threads follow one another. So what such a chunk means is worked out once for a claim's CPUs and memory
+nodes: where all of it is inside them, a reading is one more look-up. Where it changes within a window its threads are
+looked up one by one. What is outside is never taken from here: it goes to the caller, who reads ``/proc``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple
 
 from probes.masks.iterator import Piece
-from probes.masks.records import Known, TaskMasks
+from probes.masks.records import Chunk, Known, TaskMasks
 from probes.masks.rows import Row, Rows
 from probes.masks.thread import Thread
 from probes.subjects import Subject
@@ -49,11 +51,23 @@ class Terms(NamedTuple):
 
 @dataclass(slots=True)
 class _Seat:
-    """A claim, and those around it that are judged by its threads too; ``terms``: what ``inside`` is good for."""
+    """A claim, and those around it that are judged by its threads too; ``terms``: what the rest is good for."""
 
     subjects: tuple[Subject, ...]
     terms: tuple[Terms, ...]
     inside: dict[bytes, tuple[Row, ...]] = field(default_factory=dict)
+    """By record."""
+    whole: dict[bytes, tuple[Row, ...]] = field(default_factory=dict)
+    """By chunk."""
+    met: set[int] = field(default_factory=set)
+    """The threads in these: one that is met in another chunk, too, is kept by itself there."""
+
+    def holds(self, chunk: Chunk) -> bool:
+        """Return whether all threads of a chunk are inside, and none of them is about to end."""
+        groups = chunk.groups
+        return all(one.hold(group[0]) for one in self.terms for group in groups) and not any(
+            task.exiting for task in chunk.tasks
+        )
 
 
 class Passes:
@@ -72,19 +86,47 @@ class Passes:
         outside: list[Outside] = []
         size = self._size
         for looked_ns, data in pieces:
-            at_ns = looked_ns - self._start_ns
-            for at, ident in enumerate(self._column(data, 0)):
+            end = 0
+            for ident, same in groupby(self._column(data, 0)):
+                begin, end = end, end + sum(1 for _ in same)
                 seat = seats.get(ident)
                 if seat is None:
                     continue
-                record = data[at * size : at * size + size]
-                rows = seat.inside.get(record)
-                if rows is None:
-                    self._first(seat, record, looked_ns, outside)
-                    continue
-                for row in rows:
-                    row.again(at_ns)
+                records = data[begin * size : end * size]
+                rows = seat.whole.get(records)
+                if rows is not None:
+                    for row in rows:
+                        row.again(looked_ns - self._start_ns)
+                elif not self._whole(seat, records, looked_ns):
+                    self._each(seat, records, looked_ns, outside)
         return outside
+
+    def _whole(self, seat: _Seat, records: bytes, looked_ns: int) -> bool:
+        """Keep a chunk that was not met before; returns whether it could be kept as one."""
+        tids, rows = self._column(records, 1), self._rows
+        if not (rows.has_room(len(tids) * len(seat.subjects)) and seat.met.isdisjoint(tids)):
+            return False
+        chunk = self._known.chunk(records)
+        if not seat.holds(chunk):
+            return False
+        seat.met.update(tids)
+        seat.whole[records] = tuple(
+            rows.keep_all(subject.name, chunk, looked_ns - self._start_ns, terms.epoch)
+            for subject, terms in zip(seat.subjects, seat.terms, strict=True)
+        )
+        return True
+
+    def _each(self, seat: _Seat, records: bytes, looked_ns: int, outside: list[Outside]) -> None:
+        """Keep the threads of a chunk one by one."""
+        size = self._size
+        for at in range(0, len(records), size):
+            record = records[at : at + size]
+            rows = seat.inside.get(record)
+            if rows is None:
+                self._first(seat, record, looked_ns, outside)
+                continue
+            for row in rows:
+                row.again(looked_ns - self._start_ns)
 
     def _seated(self, subjects: Collection[Subject], terms: Mapping[int, Terms]) -> dict[int, _Seat]:
         by_path = {subject.claim.cgroup: subject for subject in subjects}

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from probes.masks.status import Masks
-from probes.masks.thread import Thread, policy_name
+from probes.masks.thread import Thread, alike, policy_name
 from probes.records import comm
 from toolkit.model.cpuset import CpuSet
 
@@ -31,6 +31,19 @@ class TaskMasks(NamedTuple):
     thread: Thread
     exiting: bool
     of_kernel: bool
+
+
+class Chunk:
+    """Records that follow one another in a pass: most are the same in each, and say the same.
+
+    :param tasks: what they mean, of one claim.
+    """
+
+    __slots__ = ("groups", "tasks")
+
+    def __init__(self, tasks: tuple[TaskMasks, ...]) -> None:
+        self.tasks = tasks
+        self.groups = alike(task.thread for task in tasks)
 
 
 class Layout:
@@ -67,17 +80,35 @@ class Layout:
 class Known:
     """What the records of this window and of the one before meant: most threads are the same in each.
 
-    :param most: records that are remembered of a window.
+    :param most: records that are remembered of a window; as many again in chunks.
     """
 
     def __init__(self, layout: Layout, most: int) -> None:
         self.layout, self._most = layout, most
         self._now: dict[bytes, TaskMasks] = {}
         self._before = self._now
+        self._chunks: dict[bytes, Chunk] = {}
+        self._chunks_before = self._chunks
+        self._room = most
 
     def turn(self) -> None:
         """Begin with a window."""
         self._before, self._now = self._now, {}
+        self._chunks_before, self._chunks = self._chunks, {}
+        self._room = self._most
+
+    def chunk(self, records: bytes) -> Chunk:
+        """Read records that follow one another."""
+        found = self._chunks.get(records)
+        if found is None:
+            size = self.layout.size
+            found = self._chunks_before.get(records) or Chunk(
+                tuple(self.layout.decode(records[at : at + size]) for at in range(0, len(records), size))
+            )
+            if len(found.tasks) <= self._room:
+                self._chunks[records] = found
+                self._room -= len(found.tasks)
+        return found
 
     def decode(self, record: bytes) -> TaskMasks:
         """Read one record."""

@@ -6,6 +6,7 @@ Source: proc(5) (Name, Tgid, Cpus_allowed_list, Mems_allowed_list); sched_getsch
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +25,15 @@ class Thread(NamedTuple):
     comm: str
     masks: Masks
     policy: str
+
+
+def alike(threads: Iterable[Thread]) -> tuple[tuple[Thread, ...], ...]:
+    """Group threads of which all is the same but their ids, each group by these."""
+    groups: dict[tuple[int, str, int, int, str], list[Thread]] = {}
+    for one in threads:
+        key = (one.pid, one.comm, one.masks.cpus.mask, one.masks.mems.mask, one.policy)
+        groups.setdefault(key, []).append(one)
+    return tuple(tuple(sorted(group)) for group in groups.values())
 
 
 def policy_name(number: int) -> str:

@@ -117,7 +117,7 @@ RULE = Rule(
         how=prose("""
             Cpus_allowed of every thread below the claim's cgroup is read from /proc several times a second. On a node
             with hundreds of threads the kernel's list of tasks is read instead, by a BPF program and every few seconds,
-            so that reading takes some 0.5 % of a CPU; a thread whose mask is too wide there is read from /proc, and
+            so that reading takes some 0.2 % of a CPU; a thread whose mask is too wide there is read from /proc, and
             so are some others in turn, which must agree with the list. Where the kernel refuses the program, /proc is
             read less often, for at most 0.7 % of a CPU. All threads are read at least one time in each window, and at
             its end if that takes no more than 0.1 s. Each distinct mask is compared with the set that was promised at
@@ -137,7 +137,7 @@ RULE = Rule(
 
             A mask that was too wide for less than `longest_gap_ms`, the longest time between two readings of a thread
             of the claim, may be missed. The rule is undecided if that time exceeds the sum of the pause between two
-            scans (200 ms, or 249 times the CPU time of a scan, 139 times where only /proc is read, whichever is
+            scans (200 ms, or 749 times the CPU time of a scan, 139 times where only /proc is read, whichever is
             longer), four times the CPU time of a scan, and 500 ms (our own wait for a CPU on a loaded host).
         """),
         source="Documentation/filesystems/proc.rst; sched_setaffinity(2); docs/facts.md K10, K11, docs/failures.md F49",
