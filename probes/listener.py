@@ -26,13 +26,16 @@ class _Hearing:
         self._due: list[tuple[Chore, float]] = [
             (chore, now) for witness in windows.witnesses for chore in witness.chores()
         ]
+        self._refused = False
+        """Whether the lock was held by another thread when chores were to be done."""
 
     def round(self, _stopped: Callable[[], bool]) -> float:
         """Hear what the programs have sent, and do every chore whose time has come."""
         self._windows.ledger.poll(self._wait_ms())
         # A window that turns over holds the lock for as long as everything is read, and chores need it. They are due
         # again when it is free: what the programs send meanwhile would be lost as soon as a ring is full.
-        if not self._windows.lock.acquire(blocking=False):
+        self._refused = not self._windows.lock.acquire(blocking=False)
+        if self._refused:
             return 0.0
         self._windows.lock.release()
         # One moment for all: what is due as often stays due together, and wakes this thread once.
@@ -45,7 +48,7 @@ class _Hearing:
 
     def _wait_ms(self) -> int:
         """Return how long may be waited for something to be heard: not beyond the next chore."""
-        if not all(chore.idle() for chore, _ in self._due):
+        if self._refused or not all(chore.idle() for chore, _ in self._due):
             return POLL_MS
         due_s = min((due for chore, due in self._due if chore.period_s and not chore.may_wait()), default=float("inf"))
         return max(1, int(min(IDLE_MS, (due_s - time.monotonic()) * 1000 + 1)))

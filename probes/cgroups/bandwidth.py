@@ -5,7 +5,7 @@ Source: Documentation/scheduler/sched-bwc.rst ("a parent may throttle too"), doc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
 from probes.cgroups.lives import Account, Reading
@@ -34,16 +34,17 @@ class CgroupCounters:
         self._hierarchy, self._kept = hierarchy, kept
         self._counters = CpuCounters(hierarchy, kept)
 
-    def read_all(self, claims: Iterable[Claim], *, exact: bool = True) -> dict[str, Reading]:
+    def read_all(self, claims: Iterable[Claim], current: Collection[str] | None = None) -> dict[str, Reading]:
         """Read every level of every claim once, the claims' own cgroups last: next to the ledger's own window edge.
 
-        :param exact: let the kernel charge what is running first; without it a reading is up to one tick behind.
+        :param current: claims' cgroups of which the kernel is made to charge first what is running; ``None``: all. The
+            reading of another is up to one tick behind.
         """
         claims = tuple(claims)
         own = {claim.cgroup for claim in claims}
         above = {level for claim in claims for level in lineage(claim.cgroup)[1:]} - own
         readings = {cgroup: self.read(cgroup) for cgroup in sorted(above)}
-        members = {cgroup: self._processes(cgroup) for cgroup in sorted(own) if exact}
+        members = {cgroup: self._processes(cgroup) for cgroup in sorted(own) if current is None or cgroup in current}
         for cgroup in sorted(own):
             bring_up_to_date(members.get(cgroup, ()))
             readings[cgroup] = self.read(cgroup)

@@ -33,7 +33,7 @@ PERIOD_S = 1.0
 LOOK_S, IDLE_S = 0.1, 1.0
 """Between two rounds: where something was written to, and at most where there is nothing to do. Who hears looks in each
 of its rounds whether there is (:meth:`probes.cgroups.files.Files.chores`), and ends the pause."""
-SHARE, LONGEST_S = 0.0015, 10.0
+SHARE, LONGEST_S = 0.001, 30.0
 """Of one CPU, and the longest time from one sweep to the next."""
 COUNTERS_A_ROUND = 100
 """Claims whose counters are read in one round, with all levels above: dearer than control files, and less urgent. So
@@ -201,21 +201,20 @@ class FileReader:
         windows, count = self._windows, len(subjects)
         with windows.lock:
             windows.verify_pods()
-        turn: frozenset[int] = frozenset()
+        turn: dict[int, Subject] = {}
         counts = self._counters.due(now_s)
         if counts and count:
             first, self._turn = self._turn, (self._turn + COUNTERS_A_ROUND) % count
-            turn = frozenset((first + step) % count for step in range(min(count, COUNTERS_A_ROUND)))
+            places = ((first + step) % count for step in range(min(count, COUNTERS_A_ROUND)))
+            turn = {subjects[place].ident: subjects[place] for place in places}
         began_s = time.thread_time()
-        for index, subject in enumerate(subjects):
-            in_turn = index in turn
-            if not in_turn and subject.reported and subject.ident not in self._fresh:
-                continue
+        looked_at = turn | {one.ident: one for one in subjects if not one.reported or one.ident in self._fresh}
+        for ident, subject in looked_at.items():
             with windows.lock:
                 if window.closed or windows.subjects.get(subject.name) is not subject:
                     continue
                 windows.verify(subject)
-                if in_turn and not subject.gone:
+                if ident in turn and not subject.gone:
                     window.again(subject)
         if counts:
             self._counters.done(now_s, time.thread_time() - began_s)

@@ -44,6 +44,7 @@ class KnownFiles:
 
     def __init__(self, hierarchy: Hierarchy, kept: KeptFiles) -> None:
         self.hierarchy, self._kept = hierarchy, kept
+        self._layout: cgroupfs.Layout | None = None
         self._places: dict[str, Places] = {}
         self._set_places: dict[str, Places] = {}
         self._known: dict[str, tuple[Raw, CgroupFiles]] = {}
@@ -110,7 +111,9 @@ class KnownFiles:
     def _places_of(self, cgroup: str) -> Places:
         found = self._places.get(cgroup)
         if found is None:
-            found = self._places[cgroup] = cgroupfs.control_files(self.hierarchy, cgroup)
+            if self._layout is None:
+                self._layout = cgroupfs.control_layout(self.hierarchy)
+            found = self._places[cgroup] = cgroupfs.files_in(self._layout, cgroup)
         return found
 
     def _set_places_of(self, cgroup: str) -> Places:
@@ -170,7 +173,13 @@ class KnownFiles:
     def keep(self, cgroups: Iterable[str]) -> None:
         """Forget all others. Which files a cgroup has is looked up again: a controller may have come."""
         wanted = frozenset(cgroups)
-        self._places, self._set_places = {}, {}
+        layout = cgroupfs.control_layout(self.hierarchy)
+        same = layout == self._layout
+        self._layout = layout
+        self._places, self._set_places = (
+            {cgroup: places for cgroup, places in known.items() if same and cgroup in wanted}
+            for known in (self._places, self._set_places)
+        )
         self._kept.keep(folder for cgroup in wanted for folder, _ in self._places_of(cgroup))
         with self._lock:
             for cgroup in [cgroup for cgroup in self._known if cgroup not in wanted]:

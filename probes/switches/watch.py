@@ -24,7 +24,7 @@ from toolkit.model.nesting import nested
 
 MAX_WAITING = 100_000
 """Intervals of one window that may wait for the kernel's word at a time."""
-SELDOM_NS = 1_000_000_000
+SELDOM_NS = 5_000_000_000
 """The length of slots in which no claim's bandwidth, and no share of contended CPU time, was promised."""
 
 

@@ -5,7 +5,8 @@ Run as root: ``python tests/benchmarks/bench_scale.py [--containers 500] [--thre
 containers that wakes up every 100 ms. Each is claimed in a file, or with ``--follow`` by a kubelet
 (``watch --kubelet``) whose state file, log links, runtime's socket and process are made for it. Prints one JSON
 document; asserts no absolute time.
-What counts is CPU time, not wall time: the machine may be shared. Canaries are in all sums. The programs' own time is
+What counts is CPU time, not wall time: the machine may be shared; ``loop_ms`` of a window is the CPU time of a fixed
+loop in it, by which windows can be compared. Canaries are in all sums. The programs' own time is
 in ``bench_probe_cost.py`` (nanoseconds per switch).
 """
 
@@ -16,6 +17,7 @@ import contextlib
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -109,6 +111,16 @@ def spent(pid: int) -> dict[str, float]:
     return found
 
 
+def loop_ms() -> float:
+    """Return the CPU time of a fixed loop: on a machine that is shared it varies by half within minutes, and what is
+    measured beside it with it.
+    """
+    began_ns, total = time.thread_time_ns(), 0
+    for number in range(20_000):
+        total += number
+    return (time.thread_time_ns() - began_ns) / 1e6
+
+
 def memory_mib(pid: int) -> float:
     """Return the resident memory of a process; what it shares counts in part."""
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
@@ -150,7 +162,7 @@ def watch(source: list[str], folder: Path, window_s: float, windows: int) -> dic
         process = subprocess.Popen(
             [*command, "--window", str(window_s), "--output", str(folder / "runs")], stdout=stdout, stderr=stdout
         )
-    rows = []
+    rows, speeds = [], list[float]()
 
     def ended() -> int:
         return log.read_text().count("Window ")
@@ -167,8 +179,10 @@ def watch(source: list[str], folder: Path, window_s: float, windows: int) -> dic
                 rows.append({"cpu_s": row, "sum_s": round(sum(row.values()), 2), "wall_s": round(at - last, 1)})
             else:
                 rows.append({"to_the_end_of_the_first_s": round(at - began, 1), "cpu_s": round(sum(now.values()), 2)})
-            rows[-1]["memory_mib"] = memory_of_all(process.pid)
+            rows[-1] |= {"memory_mib": memory_of_all(process.pid), "loop_ms": round(statistics.median(speeds), 3)}
+            speeds.clear()
             before, last = now, at
+        speeds.append(loop_ms())
         time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
     process.wait(300)

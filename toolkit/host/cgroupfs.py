@@ -11,6 +11,7 @@ Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/{cgroups,cpusets,memo
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from toolkit.host.cgroup_counters import CpuCounters, CpuStat, read_cpu_stat
 from toolkit.host.cgroup_members import pids, tids, whole_processes
@@ -31,6 +32,8 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles
 from toolkit.model.memory_units import NO_LIMIT, limit_in_force
 
+Layout = tuple[tuple[Path, tuple[str, ...]], ...]
+"""Mounts, and the files that are read there of each cgroup."""
 _BANDWIDTH_V2 = ("cpu.max", "cpu.max.burst", "cpu.weight")
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
 _BANDWIDTH_V1 = ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares")
@@ -86,20 +89,30 @@ def control_paths(hierarchy: Hierarchy, cgroup: str) -> tuple[str, ...]:
 
 def control_files(hierarchy: Hierarchy, cgroup: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the same by directory: of a v2 cgroup there is one, of a v1 cgroup one for each hierarchy."""
-    path = relative(cgroup)
+    return files_in(control_layout(hierarchy), cgroup)
+
+
+def control_layout(hierarchy: Hierarchy) -> Layout:
+    """Return where the control files of every cgroup are at present: a controller may come."""
     names = [
         ("cpuset", tuple(f"cpuset.{what}" for what in ("cpus", "mems"))),
         ("cpuset", tuple(_effective(hierarchy, what) for what in ("cpus", "mems"))),
         ("cpu", _BANDWIDTH_V2 if hierarchy.is_v2("cpu") else _BANDWIDTH_V1),
         ("memory", ("memory.max" if hierarchy.is_v2("memory") else "memory.limit_in_bytes",)),
     ]
-    found: dict[str, tuple[str, ...]] = {}
+    mounts = {controller: hierarchy.find_controller(controller) for controller, _ in names}
+    found: dict[Path, tuple[str, ...]] = {}
     for controller, files in names:
-        mount = hierarchy.find_controller(controller)
+        mount = mounts[controller]
         if mount is not None:
-            place = f"{mount}/{path}" if path else str(mount)
-            found[place] = found.get(place, ()) + files
+            found[mount] = found.get(mount, ()) + files
     return tuple(found.items())
+
+
+def files_in(layout: Layout, cgroup: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return them of one of many cgroups, without looking again where they are."""
+    path = relative(cgroup)
+    return tuple((f"{mount}/{path}" if path else str(mount), files) for mount, files in layout)
 
 
 def read_effective_cpus(hierarchy: Hierarchy, cgroup: str) -> CpuSet | None:

@@ -107,7 +107,9 @@ def _slots(claims: ClaimSet, evidence: Evidence) -> Iterator[Disagreement]:
         for name in sorted(view.covered(claim, claims) & carrying):
             # What ran in a claim below is in the slots of both.
             most_ns = ran[name] + sum(ran[inner] for inner in view.nested(claims).get(name, ()))
-            allowed_ns = SLOTS_RATIO * most_ns + CLOCK_SLACK_NS + SLOTS_AT_EDGES * min(length_ns, most_ns)
+            # Of a claim whose quota is new in a window of long slots its own are short.
+            own_ns = max((entry.length_ns for entry in rows.get(name, ())), default=length_ns)
+            allowed_ns = SLOTS_RATIO * most_ns + CLOCK_SLACK_NS + SLOTS_AT_EDGES * min(own_ns, most_ns)
             none = ran[name] >= ROWLESS_RUN_NS and name not in rows
             if none or not ran[name] - allowed_ns <= slotted[name] <= most_ns + allowed_ns:
                 spent = f"{ran[name] / 1e6:.1f} ms of CPU time, {slotted[name] / 1e6:.1f} ms in slots"

@@ -18,8 +18,8 @@ from validators.queries import cpus_in_time, view
 GAP_LIMIT_NS = 3 * view.NANOSECONDS
 """Control files are read once a second, or when they are written to; where nobody looked for three times as long, a
 change may have been put back unseen."""
-SWEPT_LIMIT_NS = 15 * view.NANOSECONDS
-"""Where every write is reported, all files are read every 10 s at least (a node with hundreds of claims), and on a busy
+SWEPT_LIMIT_NS = 45 * view.NANOSECONDS
+"""Where every write is reported, all files are read every 30 s at least (a node with hundreds of claims), and on a busy
 machine half of that later."""
 STARTS = frozenset({"cgroup-made", "claim-added", "restart"})
 ENDS = frozenset({"cgroup-gone", "claim-removed"})

@@ -40,7 +40,8 @@ def memoised(function: Callable[P, R]) -> Callable[P, R]:
         answers = _kept.answers
         if answers is None or kwargs:
             return function(*args, **kwargs)
-        key = (function, *map(id, args))
+        # Most have one: no other key is as cheap, and there are tens of thousands of questions.
+        key = (function, id(args[0])) if len(args) == 1 else (function, *map(id, args))
         found = answers.get(key)
         if found is None:
             # The arguments are kept, so that no other object gets their id.

@@ -263,7 +263,7 @@ RULE = Rule(
             The control files are read when the window opens, about once a second while it is open, and when it closes:
             cpuset.cpus and cpuset.mems (what was requested and what the kernel grants), the CFS quota, period and
             burst, the weight or shares, and the memory limit. With hundreds of claims, files that are written to are
-            read at once, and every file at least every 10 s. A value that was changed and put back between two readings
+            read at once, and every file at least every 30 s. A value that was changed and put back between two readings
             is not judged.
 
             A value that differs in a reading is a failure, even if it was changed back later; the verdict gives the

@@ -8,15 +8,17 @@ from typing import Any, cast
 
 import pytest
 
-from probes.cgroups import counters
+from probes.cgroups import bandwidth, counters
 from probes.cgroups.bandwidth import CgroupCounters
-from probes.cgroups.counters import BandwidthWatch, StatEdge
+from probes.cgroups.counters import Bandwidth, BandwidthWatch, StatEdge
 from probes.cgroups.decoder import BandwidthReading
 from probes.readings import Moment
 from probes.state import State
 from probes.subjects import Subject
+from probes.windows import Windows
 from probes.witness import OpenWindow
 from toolkit.host.cgroupfs import CpuStat, Hierarchy, Mode
+from toolkit.host.kept_files import NONE_KEPT
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import EMPTY, CpuSet
 
@@ -106,3 +108,36 @@ def test_the_next_round_asks_again(watch: BandwidthWatch, used: Used, tmp_path: 
         watch.again(one)
     assert used.all == 2
     assert read(watch, "/c3").usage_ns == 9_000_000
+
+
+@pytest.mark.parametrize(
+    ("known", "silent", "charged"),
+    [(True, EMPTY, {"/a", "/a/b"}), (False, EMPTY, {"/a", "/a/b", "/c"}), (True, CpuSet.of([1]), {"/a", "/a/b", "/c"})],
+)
+def test_the_kernel_charges_first_where_somebody_ran(
+    known: bool, silent: CpuSet, charged: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And above it. Where that is not known, or a CPU is not interrupted, of every claim."""
+    claims = [Claim(name=cgroup, cgroup=cgroup) for cgroup in ("/a", "/a/b", "/c")]
+    for number, claim in enumerate(claims):
+        (tmp_path / claim.cgroup[1:]).mkdir()
+        (tmp_path / claim.cgroup[1:] / "cgroup.procs").write_text(f"{number}\n")
+    asked: set[int] = set()
+    monkeypatch.setattr(bandwidth, "bring_up_to_date", asked.update)
+    slots = [SimpleNamespace(claim=claim, slot=slot) for slot, claim in enumerate(claims)]
+    windows = SimpleNamespace(
+        hierarchy=Hierarchy(root=tmp_path, mode=Mode.V2, unified=tmp_path),
+        kept_counters=NONE_KEPT,
+        subjects={one.claim.name: one for one in slots},
+        window=object() if known else None,
+        ledger=SimpleNamespace(
+            online=lambda: silent,
+            sampled=lambda: EMPTY,
+            window=3,
+            rows=SimpleNamespace(all_ns=lambda count, window: [0, 5, 0][:count] if window == 3 else []),
+        ),
+    )
+    edge = Bandwidth(cast("Windows", windows)).edge(turn=True)
+    next(edge)
+    # A process below a claim is one of the claim's, too.
+    assert {claims[number].cgroup for number in asked} == charged

@@ -49,3 +49,27 @@ def test_more_cgroups_than_are_read_together_are_all_read(tmp_path: Path) -> Non
     assert {cgroup: files.cpus for cgroup, files in found.items()} == {
         cgroup: CpuSet.of([number]) for cgroup, number in cgroups.items()
     }
+
+
+def test_a_controller_that_came_is_read_from_the_next_window_on(tmp_path: Path) -> None:
+    """Where files are is found out once for all cgroups of a window, not for each."""
+    hierarchy = Hierarchy(root=tmp_path, mode=Mode.V2, unified=tmp_path)
+    offered = tmp_path / "cgroup.controllers"
+    offered.write_text("cpuset\n")
+    for cgroup in ("a", "b"):
+        (tmp_path / cgroup).mkdir()
+        (tmp_path / cgroup / "cpuset.cpus").write_text("0\n")
+        (tmp_path / cgroup / "cpu.max").write_text("50000 100000\n")
+    known = KnownFiles(hierarchy, NONE_KEPT)
+    before = known.read_all(("/a", "/b"))
+    offered.write_text("cpuset cpu\n")
+    assert known.names("/a") == ["cpuset.cpus", "cpuset.mems", "cpuset.cpus.effective", "cpuset.mems.effective"]
+
+    known.keep(("/a",))
+
+    assert [before[cgroup].quota_us for cgroup in ("/a", "/b")] == [None, None]
+    assert {"cpu.max", "cpuset.cpus"} <= {*known.names("/a")}
+    assert known.read_all(("/a", "/b"))["/b"].quota_us == 50_000
+    again = known._places["/a"]
+    known.keep(("/a",))
+    assert known._places == {"/a": again}, "nothing came: what is known stays, of those that are kept"

@@ -46,6 +46,31 @@ def test_rounds_are_long_only_while_nothing_waits(idle: bool, waits: int) -> Non
     assert done == [1, 2, 1, 1], "what is done in every round is done in every one"
 
 
+def test_a_thread_that_has_the_lock_is_not_asked_again_and_again() -> None:
+    """A window of hundreds of claims turns over for a tenth of a second, and chores are overdue by then."""
+    done: list[int] = []
+    work, ledger = hearing(Chore(0.0, lambda: done.append(1)), Chore(1e-6, lambda: None))
+    asked, answered = threading.Event(), threading.Event()
+
+    def turn() -> None:
+        with work._windows.lock:
+            asked.set()
+            answered.wait()
+
+    other = threading.Thread(target=turn)
+    other.start()
+    asked.wait()
+    for _ in range(3):
+        work.round(lambda: False)
+    answered.set()
+    other.join()
+    assert (ledger.waited[1:], done) == ([POLL_MS] * 2, [])
+    for _ in range(2):
+        work.round(lambda: False)
+    assert done == [1, 1]
+    assert ledger.waited[4] < POLL_MS
+
+
 def test_no_round_goes_beyond_the_next_chore() -> None:
     """Slots of 20 ms are closed every 20 ms."""
     work, ledger = hearing(Chore(0.02, lambda: None))

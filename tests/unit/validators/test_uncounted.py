@@ -102,6 +102,21 @@ def test_a_claim_that_ran_and_has_no_slot_at_all(ran_ms: int, *, missing: bool) 
     assert bool(uncounted(CLAIMS, healthy(cpu_use=rows, usage_bins=slots))) is missing
 
 
+@pytest.mark.parametrize("long_of", ["db", "web"])
+def test_long_slots_excuse_their_own_claim(long_of: str) -> None:
+    """A quota may be new in a window that had none before, whose slots are five seconds long."""
+    slots = tuple(
+        replace(entry, usage_ns=entry.usage_ns // 2 if entry.claim == "web" else entry.usage_ns)
+        for entry in healthy().usage_bins
+    )
+    (first, *_) = (entry for entry in slots if entry.claim == long_of)
+    last_ns = max(entry.start_at_ns + entry.length_ns for entry in slots if entry.claim == long_of)
+    long = replace(first, start_at_ns=last_ns, length_ns=5 * SECOND, usage_ns=0)
+
+    texts = [one.text for one in uncounted(CLAIMS, healthy(usage_bins=(*slots, long)))]
+    assert any("ms in slots" in text for text in texts) is (long_of == "db")
+
+
 def test_slots_of_a_claim_without_a_quota_are_asked_by_nobody() -> None:
     """None of them: nothing rests on them."""
     only = tuple(entry for entry in healthy().usage_bins if entry.claim == "web")

@@ -51,7 +51,7 @@ from toolkit.sources.live_source import EVERY_S, SourceReading
 
 ENDING_NS = 5_000_000_000
 """So long a runtime may list a container as running whose cgroup is gone: a busy machine's shims wait for a CPU."""
-TURNS, A_TURN = 10, 25
+TURNS, A_TURN = 10, 10
 """Readings in which every container's status is asked for once, whatever it says; more where these would ask for more
 than so many in one.
 """
