@@ -25,6 +25,8 @@ _HEAD = struct.Struct("=IIIIQ")
 _EVENT = struct.Struct("=QQQ")
 VALUE_BYTES = _HEAD.size + KEPT_EVENTS * _EVENT.size
 TRIES = 8
+_FIRST = bytes(4)
+"""The key of an array's first entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class ClaimedPaths(Side):
 
     def count(self) -> int:
         """Return how many events there were, of all names: it changes whenever there is news."""
-        return int.from_bytes(self._counter.lookup(bytes(4)) or b"", "little")
+        return self._counter.words(_FIRST)[0]
 
     def news(self, cgroup: str, known: int) -> News:
         """Return what happened to a name since ``known`` events."""
