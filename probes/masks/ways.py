@@ -14,10 +14,10 @@ from probes.masks.strays import Strays
 
 THREAD_NS = 20_000
 """CPU time of a thread that is read from ``/proc``."""
-PAUSES, LISTED_PAUSES = 139, 749
+PAUSES, LISTED_PAUSES = 139, 499
 """CPU times of a scan that the scanner rests after it, by its way. Where it reads ``/proc`` alone it takes at most one
-part in 140 of a CPU: 70 threads are read as often as the options ask for, 10,000 every 28 s. Else one part in 750:
-10,000 every 8 to 14 s."""
+part in 140 of a CPU: 70 threads are read as often as the options ask for, 10,000 every 28 s. Else one part in 500:
+10,000 every 6 to 12 s."""
 
 
 class Ways:

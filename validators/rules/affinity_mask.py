@@ -137,7 +137,7 @@ RULE = Rule(
 
             A mask that was too wide for less than `longest_gap_ms`, the longest time between two readings of a thread
             of the claim, may be missed. The rule is undecided if that time exceeds the sum of the pause between two
-            scans (200 ms, or 749 times the CPU time of a scan, 139 times where only /proc is read, whichever is
+            scans (200 ms, or 499 times the CPU time of a scan, 139 times where only /proc is read, whichever is
             longer), four times the CPU time of a scan, and 500 ms (our own wait for a CPU on a loaded host).
         """),
         source="Documentation/filesystems/proc.rst; sched_setaffinity(2); docs/facts.md K10, K11, docs/failures.md F49",
