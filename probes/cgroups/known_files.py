@@ -44,7 +44,7 @@ class KnownFiles:
 
     def __init__(self, hierarchy: Hierarchy, kept: KeptFiles) -> None:
         self.hierarchy, self._kept = hierarchy, kept
-        self._layout: cgroupfs.Layout | None = None
+        self._layout = cgroupfs.control_layout(hierarchy)
         self._places: dict[str, Places] = {}
         self._set_places: dict[str, Places] = {}
         self._known: dict[str, tuple[Raw, CgroupFiles]] = {}
@@ -111,8 +111,6 @@ class KnownFiles:
     def _places_of(self, cgroup: str) -> Places:
         found = self._places.get(cgroup)
         if found is None:
-            if self._layout is None:
-                self._layout = cgroupfs.control_layout(self.hierarchy)
             found = self._places[cgroup] = cgroupfs.files_in(self._layout, cgroup)
         return found
 
@@ -173,9 +171,8 @@ class KnownFiles:
     def keep(self, cgroups: Iterable[str]) -> None:
         """Forget all others. Which files a cgroup has is looked up again: a controller may have come."""
         wanted = frozenset(cgroups)
-        layout = cgroupfs.control_layout(self.hierarchy)
-        same = layout == self._layout
-        self._layout = layout
+        before, self._layout = self._layout, cgroupfs.control_layout(self.hierarchy)
+        same = before == self._layout
         self._places, self._set_places = (
             {cgroup: places for cgroup, places in known.items() if same and cgroup in wanted}
             for known in (self._places, self._set_places)

@@ -7,8 +7,9 @@ on how many CPUs and memory nodes this host may have.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from probes.masks.status import Masks
 from probes.masks.thread import Thread, alike, policy_name
@@ -18,6 +19,7 @@ from toolkit.model.cpuset import CpuSet
 EXITING, OF_KERNEL = 0x00000004, 0x00200000
 """``enum task_flags``."""
 _WORD_BITS = 64
+Meant = TypeVar("Meant")
 
 
 class TaskMasks(NamedTuple):
@@ -64,6 +66,11 @@ class Layout:
         )
         return TaskMasks(ident, thread, bool(flags & EXITING), bool(flags & OF_KERNEL))
 
+    def chunk(self, records: bytes) -> Chunk:
+        """Read records that follow one another."""
+        size = self.size
+        return Chunk(tuple(self.decode(records[at : at + size]) for at in range(0, len(records), size)))
+
     def _meant(self, words: tuple[int, ...]) -> Masks:
         # Beyond the last possible CPU a mask may have bits that mean nothing: the kernel does not print them either.
         whole = [sum(word << _WORD_BITS * place for place, word in enumerate(part)) for part in self._parts(words)]
@@ -77,6 +84,29 @@ class Layout:
         return Masks(CpuSet(masks.cpus.mask & self._cpus), CpuSet(masks.mems.mask & self._nodes))
 
 
+class _Remembered(Generic[Meant]):
+    """What bytes meant in this window and in the one before. :param most: how much is remembered of a window."""
+
+    def __init__(self, read: Callable[[bytes], Meant], most: int) -> None:
+        self._read, self._most, self._room = read, most, most
+        self._now: dict[bytes, Meant] = {}
+        self._before = self._now
+
+    def turn(self) -> None:
+        """Begin with a window."""
+        self._before, self._now, self._room = self._now, {}, self._most
+
+    def of(self, data: bytes, weight: int = 1) -> Meant:
+        """Return what bytes mean. :param weight: how much that is."""
+        found = self._now.get(data)
+        if found is None:
+            found = self._before.get(data) or self._read(data)
+            if weight <= self._room:
+                self._now[data] = found
+                self._room -= weight
+        return found
+
+
 class Known:
     """What the records of this window and of the one before meant: most threads are the same in each.
 
@@ -84,37 +114,18 @@ class Known:
     """
 
     def __init__(self, layout: Layout, most: int) -> None:
-        self.layout, self._most = layout, most
-        self._now: dict[bytes, TaskMasks] = {}
-        self._before = self._now
-        self._chunks: dict[bytes, Chunk] = {}
-        self._chunks_before = self._chunks
-        self._room = most
+        self.layout = layout
+        self._tasks, self._chunks = _Remembered(layout.decode, most), _Remembered(layout.chunk, most)
 
     def turn(self) -> None:
         """Begin with a window."""
-        self._before, self._now = self._now, {}
-        self._chunks_before, self._chunks = self._chunks, {}
-        self._room = self._most
+        self._tasks.turn()
+        self._chunks.turn()
 
     def chunk(self, records: bytes) -> Chunk:
         """Read records that follow one another."""
-        found = self._chunks.get(records)
-        if found is None:
-            size = self.layout.size
-            found = self._chunks_before.get(records) or Chunk(
-                tuple(self.layout.decode(records[at : at + size]) for at in range(0, len(records), size))
-            )
-            if len(found.tasks) <= self._room:
-                self._chunks[records] = found
-                self._room -= len(found.tasks)
-        return found
+        return self._chunks.of(records, len(records) // self.layout.size)
 
     def decode(self, record: bytes) -> TaskMasks:
         """Read one record."""
-        task = self._now.get(record)
-        if task is None:
-            task = self._before.get(record) or self.layout.decode(record)
-            if len(self._now) < self._most:
-                self._now[record] = task
-        return task
+        return self._tasks.of(record)

@@ -117,7 +117,7 @@ RULE = Rule(
         how=prose("""
             Cpus_allowed of every thread below the claim's cgroup is read from /proc several times a second. On a node
             with hundreds of threads the kernel's list of tasks is read instead, by a BPF program and every few seconds,
-            so that reading takes some 0.2 % of a CPU; a thread whose mask is too wide there is read from /proc, and
+            so that reading takes some 0.3 % of a CPU; a thread whose mask is too wide there is read from /proc, and
             so are some others in turn, which must agree with the list. Where the kernel refuses the program, /proc is
             read less often, for at most 0.7 % of a CPU. All threads are read at least one time in each window, and at
             its end if that takes no more than 0.1 s. Each distinct mask is compared with the set that was promised at
