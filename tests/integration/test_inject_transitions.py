@@ -17,6 +17,7 @@ from toolkit.errors import InputError
 from toolkit.faults.injection import Injection
 from toolkit.faults.planting import planted
 from toolkit.model.claims import Claim, ClaimSet, Isolation
+from toolkit.model.cpu_units import MIN_SHARES
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.sandbox import Workload, WorkloadKind
@@ -84,8 +85,12 @@ def test_create_and_delete_are_transitions(ledger: Ledger) -> None:
 
 @needs_two_cpus
 def test_shrink_and_grow_are_transitions_without_violation(ledger: Ledger) -> None:
-    """A busy container follows its set through both directions; each change has a window of its own."""
-    busy = container("web", WorkloadKind.SPIN, WorkloadKind.AFFINITY_ESCAPER, threads=2, cpus=ONLINE)
+    """A busy container follows its set through both directions; each change has a window of its own.
+
+    It has the lowest weight: one of that of everybody on both CPUs may starve all else (docs/facts.md K34).
+    """
+    loads = (WorkloadKind.SPIN, WorkloadKind.AFFINITY_ESCAPER)
+    busy = container("web", *loads, threads=2, cpus=ONLINE, shares=MIN_SHARES)
     with (
         sandbox(request(busy), run_id=f"resize-{os.getpid()}") as live,
         Observer(ClaimSet(claims=(claim_of(live, "web", ONLINE),)), ledger=ledger) as observer,

@@ -10,8 +10,9 @@ from toolkit.report import metrics_server
 from toolkit.sources import engine_socket, grpc_socket
 from toolkit.sources.kubelet import endpoint
 
-PATIENCE_S = 120.0
-"""`make test` runs unit tests at idle priority beside tests that use all CPUs: each may stand still for seconds."""
+PATIENCE_S = 900.0
+"""`make test` runs unit tests at idle priority beside tests that use all CPUs: each may stand still for seconds, and
+where the kernel lets a busy cgroup starve all else (docs/facts.md K34) for minutes."""
 
 
 @pytest.fixture(autouse=True, scope="module")
