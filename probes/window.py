@@ -154,6 +154,12 @@ class Window:
         masks = (t for t in self.transitions if t.claim == subject.name and t.what == "mask-change")
         return sum(t.cpus_before is not None and t.cpus_after is not None for t in masks)
 
+    def promised(self, subject: Subject) -> None:
+        """Note that something else is promised to a claim that goes on."""
+        if not self.closed:
+            for watch in self.watches.values():
+                watch.promised(subject)
+
     def claim_removed(self, subject: Subject, start_ns: int) -> None:
         """Keep what a claim did before its slot is used again."""
         if not self.closed:

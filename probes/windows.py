@@ -123,6 +123,19 @@ class Windows(State):
             if self.window is not None and name in self.subjects:
                 self.window.last_look(self.subjects[name])
 
+    def promise(self, claim: Claim) -> None:
+        """Watch a claim by what it is promised from now on: a quota, a part of CPU time, memory nodes.
+
+        Its cgroup, and whether it has CPUs and whose, are as before: CPUs change by ``Observer.changing``. Nothing
+        happens where no claim of this name is watched: of a cgroup that runs no tasks.
+        """
+        with self.lock:
+            subject = self.subjects.get(claim.name)
+            if subject is not None and subject.claim != claim:
+                subject.claim = claim
+                if self.window is not None:
+                    self.window.promised(subject)
+
     def watch_pods(self, path: str) -> None:
         """Let everything below a cgroup that is under no claim be a foreign pod's from now on, in place of another.
 

@@ -73,6 +73,9 @@ class Watch(Generic[E]):
     def claim_added(self, subject: Subject) -> None:
         """Begin with a claim that is watched from now on; those that are watched already are not reported."""
 
+    def promised(self, subject: Subject) -> None:
+        """Take note of what a claim that goes on is promised from now on: its quota, its part, its memory nodes."""
+
     def claim_removed(self, subject: Subject, at_ns: int) -> None:
         """Keep what is known of a claim that is not watched any more since ``at_ns``."""
 

@@ -151,7 +151,7 @@ class Bandwidth(Witness[StatEdge]):
         if windows.window is None or ledger.online() - ledger.sampled():
             return None
         subjects = list(windows.subjects.values())
-        ran = ledger.rows.all_ns(max((one.slot for one in subjects), default=-1) + 1, ledger.window)
+        ran = ledger.rows.all_ns((one.slot for one in subjects), ledger.window)
         return frozenset(level for one in subjects if ran[one.slot] for level in lineage(one.claim.cgroup))
 
     def forget_old(self) -> None:

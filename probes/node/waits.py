@@ -49,7 +49,7 @@ class Waits:
         :param window: the ledger's, up to whose end, or up to now, this is the reading.
         """
         known = self._known if window == self._known_in else {}
-        ran = self.ledger.rows.all_ns(max((subject.slot for subject in subjects), default=-1) + 1, window)
+        ran = self.ledger.rows.all_ns((subject.slot for subject in subjects), window)
         above = {level for subject in subjects for level in lineage(subject.claim.cgroup)[1:]}
         found: dict[int, Mapping[int, int]] = {}
         threads: dict[int, int] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import fields
 
 from probes.bpfsys import Map
@@ -45,15 +46,16 @@ class Rows:
         words = self._table.words(self._key(slot, window))
         return sum(words[_NS : self._reach * _WORDS : _WORDS])
 
-    def all_ns(self, slots: int, window: int) -> list[int]:
-        """Return the CPU time of the slots below this number: what :meth:`ns` says of each."""
+    def all_ns(self, slots: Iterable[int], window: int) -> list[int]:
+        """Return by slot the CPU time of all up to the highest of these: what :meth:`ns` says of each."""
+        count = max(slots, default=-1) + 1
         size = self._table.value_size * self._table.copies
-        words = self._table.first_words(slots * 2) if slots and size <= _BATCH_BYTES else None
+        words = self._table.first_words(count * 2) if count and size <= _BATCH_BYTES else None
         if words is None:
-            return [self.ns(slot, window) for slot in range(slots)]
+            return [self.ns(slot, window) for slot in range(count)]
         first, step = (window & 1) * size // 8 + _NS, 2 * size // 8
         by_cpu = [words[first + cpu * _WORDS :: step].tolist() for cpu in range(min(self._reach, size // 8 // _WORDS))]
-        return list(map(sum, zip(*by_cpu, strict=True))) if by_cpu else [0] * slots
+        return list(map(sum, zip(*by_cpu, strict=True))) if by_cpu else [0] * count
 
     @staticmethod
     def _key(slot: int, window: int) -> bytes:

@@ -67,6 +67,13 @@ class SwitchWatch(Watch[SwitchEdge]):
         if _spread(subject.claim):
             self._spread.add(subject.ident)
 
+    def promised(self, subject: Subject) -> None:
+        """Have short slots from now on where they are needed; how long those before were is over."""
+        if _spread(subject.claim):
+            self._spread.add(subject.ident)
+        else:
+            self._spread.discard(subject.ident)
+
     def claim_removed(self, subject: Subject, at_ns: int) -> None:
         """Keep what a claim did before its slot is used again."""
         del at_ns
@@ -107,7 +114,7 @@ class SwitchWatch(Watch[SwitchEdge]):
         subjects = {subject.ident: subject for subject in self.window.all_subjects()}
         shares = self._shares.ns()
         running = [subject.slot for ident, subject in subjects.items() if ident not in self._final]
-        by_slot = self._state.ledger.rows.all_ns(max(running, default=-1) + 1, self.window.number)
+        by_slot = self._state.ledger.rows.all_ns(running, self.window.number)
         own = {
             ident: (by_slot[subject.slot] if ident not in self._final else self._own_ns(subject)) + shares.get(ident, 0)
             for ident, subject in subjects.items()
@@ -167,7 +174,7 @@ class SwitchWatch(Watch[SwitchEdge]):
         if not before:
             self._at_slot = {subject.slot: subject for subject in self._state.subjects.values()}
         at_slot = self._at_slot
-        by_slot = self._ticked = self._state.ledger.rows.all_ns(max(at_slot, default=-1) + 1, self.window.number)
+        by_slot = self._ticked = self._state.ledger.rows.all_ns(at_slot, self.window.number)
         if not before:
             return self._all_used()
         pairs = enumerate(zip(by_slot, before, strict=True))

@@ -97,8 +97,8 @@ def assert_clean(evidence: Evidence) -> None:
 def test_cpuset_changes_under_full_load_are_transitions(ledger: Ledger) -> None:
     """Shrink, grow and move to disjoint CPUs, again and again: no violation, and every change is recorded.
 
-    The load is on both CPUs, with the lowest weight: with that of everybody a run took 1.2 to 101 s on Linux 6.18.44, while
-    nothing else ran (docs/facts.md K34); with this one 30 runs took 1.3 to 1.5 s.
+    The load is on both CPUs, with the lowest weight: with that of everybody a run took 1.2 to 101 s on Linux 6.18.44,
+    while nothing else ran (docs/facts.md K34); with this one 30 runs took 1.3 to 1.5 s.
     """
     one, two = CpuSet.of([ONLINE.first()]), ONLINE - CpuSet.of([ONLINE.first()])
     steps = itertools.cycle([one, ONLINE, two, one, two, ONLINE])

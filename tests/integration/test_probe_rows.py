@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -13,7 +13,9 @@ from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from probes.switches.records import Row
 from probes.switches.rows import Rows
+from probes.switches.watch import SELDOM_NS
 from tests.integration.apply_support import container, request
+from tests.integration.probe_lab import wait_for
 from toolkit.apply.sandbox import sandbox
 from toolkit.host.bpf_syscalls import bpf
 from toolkit.model.claims import Claim, ClaimSet
@@ -40,8 +42,9 @@ def test_all_slots_of_a_window(cpus: int) -> None:
             rows.reach(reach)
             for window in (6, 7):
                 for asked in (0, 1, slots - 1, slots):
-                    found = rows.all_ns(asked, window)
+                    found = rows.all_ns(range(asked), window)
                     assert found == [rows.ns(slot, window) for slot in range(asked)], (reach, window, asked)
+                    assert rows.all_ns({asked - 1} - {-1}, window) == found, "those below it, too"
     finally:
         os.close(table.fd)
 
@@ -55,7 +58,25 @@ def test_all_claims_of_a_real_window(ledger: Ledger) -> None:
             window = observer._window().number
             observer.poll(0.5)
             evidence = observer.close_window()
-            found = ledger.rows.all_ns(3, window)
+            found = ledger.rows.all_ns([2], window)
             assert found == [ledger.rows.ns(slot, window) for slot in range(3)]
     assert max(found) > 0
     assert any(row.usage_ns for row in evidence.usage_bins)
+
+
+def test_slots_are_short_from_when_a_quota_is_promised(ledger: Ledger) -> None:
+    """Where none is promised nobody judges them."""
+    with sandbox(request(container("db", WorkloadKind.PULSE)), run_id=f"slots-{os.getpid()}") as live:
+        (place,) = [one.cgroup for one in live.value.containers]
+        claim = Claim(name="db", cgroup=place)
+        with Observer(ClaimSet(claims=(claim,)), ledger=ledger) as observer:
+            observer.open_window()
+
+            def slots() -> list[int]:
+                return [row.length_ns for row in observer.snapshot().usage_bins]
+
+            wait_for(lambda: bool(slots()), "a slot that nobody judges")
+            assert min(slots()) >= SELDOM_NS
+            observer.promise(replace(claim, quota_us=50_000))
+            wait_for(lambda: min(slots()) < SELDOM_NS, "a slot of a promised bandwidth")
+            observer.close_window()

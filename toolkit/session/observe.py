@@ -81,13 +81,14 @@ class Observation:
         self._planted = canary.planted_switches(self._pair, self._root)
 
     def promise(self, claim: Claim) -> None:
-        """Write down that a claim promises this from now on, or that it begins to be; what is watched does not change
-        by it (:meth:`probes.observer.Observer.changing`, ``add_claim``).
+        """Write down that a claim promises this from now on, or that it begins to be; by it neither its CPUs change nor
+        which claims are watched (:meth:`probes.observer.Observer.changing`, ``add_claim``).
         """
         window = self.observer.window
         if window is None:
             raise RuntimeError("no window is open")
         self._changes.append(ClaimChange(at_ns=time.monotonic_ns() - window.start_ns, claim=claim))
+        self.observer.promise(claim)
 
     @property
     def promised_anew(self) -> tuple[ClaimChange, ...]:

@@ -134,7 +134,7 @@ def test_the_kernel_charges_first_where_somebody_ran(
             online=lambda: silent,
             sampled=lambda: EMPTY,
             window=3,
-            rows=SimpleNamespace(all_ns=lambda count, window: [0, 5, 0][:count] if window == 3 else []),
+            rows=SimpleNamespace(all_ns=lambda _slots, window: [0, 5, 0] if window == 3 else []),
         ),
     )
     edge = Bandwidth(cast("Windows", windows)).edge(turn=True)

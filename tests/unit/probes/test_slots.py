@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -30,7 +31,7 @@ class Node:
         self.now_ns, self.splits, self.closed, self.number, self.start_ns = 0, 0, False, 1, 0
         claims = (WEB, Claim(name="db", cgroup="/db", **promised))
         self.subjects = {claim.name: self.subject(claim, slot) for slot, claim in enumerate(claims)}
-        self.rows = SimpleNamespace(all_ns=lambda slots, _window: [self.now_ns // 2] * slots, of=lambda *_: [])
+        self.rows = SimpleNamespace(all_ns=self.all_ns, of=lambda *_: [])
         state = SimpleNamespace(
             ledger=self, subjects=self.subjects, published=None, trails=SimpleNamespace(forgotten=0)
         )
@@ -39,6 +40,13 @@ class Node:
 
     def subject(self, claim: Claim, slot: int) -> Subject:
         return Subject(claim=claim, cgroup_id=slot, slot=slot, ident=slot, cpus=CpuSet(), since_ns=self.now_ns)
+
+    def all_ns(self, slots: Iterable[int], _window: int) -> list[int]:
+        return [self.now_ns // 2] * (max(slots) + 1)
+
+    def promises(self, name: str, **promised: Any) -> None:
+        self.subjects[name].claim = Claim(name=name, cgroup=f"/{name}", **promised)
+        self.watch.promised(self.subjects[name])
 
     def split(self, _cpus: CpuSet) -> None:
         self.splits += 1
@@ -117,3 +125,14 @@ def test_a_quota_that_is_promised_meanwhile_has_short_slots(nodes: Any) -> None:
     node.watch.claim_removed(node.subjects.pop("late"), node.now_ns)
     node.run(STEPS)
     assert node.lengths("web") == [*[4 * STEP_NS], *[STEP_NS] * 3, SELDOM_NS]
+
+
+def test_a_quota_that_a_claim_gets_or_loses_meanwhile(nodes: Any) -> None:
+    """A container is resized in place: its slots are short from then on, as long as it has a quota."""
+    node = nodes()
+    node.run(3)
+    node.promises("db", quota_us=50_000)
+    node.run(4)
+    node.promises("db", quota_us=NO_QUOTA)
+    node.run(STEPS)
+    assert node.lengths("db") == [*[4 * STEP_NS], *[STEP_NS] * 3, SELDOM_NS]

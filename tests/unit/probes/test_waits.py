@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -54,9 +55,9 @@ class Node:
     def waited(self, tid: int, ns: int) -> None:
         (self.root / f"proc/{tid}/schedstat").write_text(f"1 {ns} 1\n")
 
-    def all_ns(self, slots: int, window: int) -> list[int]:
+    def all_ns(self, slots: Iterable[int], window: int) -> list[int]:
         assert window == self.window - 1, "of the window that has ended"
-        return [self.ran[slot] for slot in range(slots)]
+        return [self.ran[slot] for slot in range(max(slots) + 1)]
 
     def edge(self) -> dict[str, dict[int, int]]:
         """Read at the end of a window."""

@@ -70,7 +70,8 @@ class Node:
         self.begun = False
 
     def promise(self, claim: Claim) -> None:
-        """A window would write it down."""
+        """Have it watched by; a window would write it down."""
+        self.observer.promise(claim)
 
     def say(self, *claims: Claim, **more: Any) -> None:
         """Let the source say this, and the follower apply it."""

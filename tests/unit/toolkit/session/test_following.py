@@ -278,3 +278,12 @@ def test_a_source_that_could_not_ask_knows_the_shared_pool(node: Node) -> None:
     assert str(node.observer.subjects["a"].cpus) == "0-1"
     (granted,) = node.follower.node_evidence(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).granted
     assert (granted.claim, str(granted.cpus)) == ("a", "1")
+
+
+def test_what_is_promised_anew_is_what_is_watched(node: Node) -> None:
+    """How short slots are and where somebody may be by mistake hang on it: a quota, memory nodes, a part."""
+    node.say(node.claim("a"))
+    node.say(node.claim("a", "0-1", quota_us=50_000, mems=CpuSet.parse("0")))
+    (subject,) = node.observer.subjects.values()
+    assert subject.claim == node.claim("a", "0-1", quota_us=50_000, mems=CpuSet.parse("0"))
+    assert subject.now == subject.claim
