@@ -14,9 +14,11 @@ from toolkit.model.blind_spots import EVERY_WITNESS
 
 POLL_MS = 10
 """Of a round in which something may come due."""
-IDLE_MS = 250
-"""Of one in which nothing can before something is heard: what the programs send ends every round at once, and so does
-a CPU that went or came (:meth:`probes.programs.Programs.wake`)."""
+IDLE_MS = 500
+"""Of one in which nothing can before something is heard: what the programs send ends every round at once (a claimed
+cgroup that was made or deleted, too), and so do a write that the kernel reports and a CPU that went or came
+(:meth:`probes.programs.Programs.end_by`, ``wake``). Half of what an observer may stand still
+(:data:`probes.switches.decoder.SLOT_WAIT_NS`)."""
 
 
 class _Hearing:

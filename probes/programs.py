@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import time
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from pathlib import Path
@@ -259,11 +258,15 @@ class Programs:
         """End the wait of :meth:`poll`; may be called by any thread."""
         self._rings.wake()
 
+    def end_by(self, fd: int) -> Callable[[], None]:
+        """Let :meth:`poll` end by what somebody else's descriptor has: see :meth:`probes.ringbuf.Rings.end_by`."""
+        return self._rings.end_by(fd)
+
     def poll(self, timeout_ms: int) -> None:
         """Wait for records and hand them over."""
-        begin = time.monotonic_ns()
-        if self._rings.wait(timeout_ms):
-            self.heard_ns = begin
+        heard_ns = self._rings.wait(timeout_ms)
+        if heard_ns is not None:
+            self.heard_ns = heard_ns
 
     def online(self) -> CpuSet:
         """Return the CPUs that are online now; asked several times a second."""

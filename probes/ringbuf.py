@@ -12,6 +12,7 @@ import mmap
 import os
 import select
 import threading
+import time
 from collections.abc import Callable
 
 from toolkit.host.bpf_syscalls import map_info
@@ -110,11 +111,25 @@ class Rings:
         """End the wait, or the next one; may be called by any thread."""
         os.eventfd_write(self._bell, 1)
 
-    def wait(self, timeout_ms: int) -> bool:
-        """Wait until something was sent, and hand it over; returns what :meth:`drain` returns."""
+    def end_by(self, fd: int) -> Callable[[], None]:
+        """Let a wait end once when there is something to read from a descriptor of somebody else.
+
+        :returns: what lets it end a wait once more: at once where there is something to read still. May be called by
+            any thread, as long as the descriptor is open; one that is closed ends no wait.
+        """
+        self._poll.register(fd, select.EPOLLIN | select.EPOLLONESHOT)
+        return lambda: self._poll.modify(fd, select.EPOLLIN | select.EPOLLONESHOT)
+
+    def wait(self, timeout_ms: int) -> int | None:
+        """Wait until something was sent, and hand it over.
+
+        :returns: the moment (CLOCK_MONOTONIC) up to which all that was sent has been handed over; ``None`` where
+            :meth:`drain` returns ``False``.
+        """
         if (self._bell, select.EPOLLIN) in self._poll.poll(timeout_ms / 1000):
             os.eventfd_read(self._bell)
-        return self.drain()
+        now_ns = time.monotonic_ns()
+        return now_ns if self.drain() else None
 
     def drain(self) -> bool:
         """Hand over what was sent up to now; ``False`` where a CPU stands still in the middle of a record."""

@@ -5,7 +5,7 @@
  * Both tracepoints fire under the kernel's cgroup lock: one event at a time, and a new cgroup is reported before its
  * directory is activated, hence before any task can be in it. Ids are never used twice and answers for a new id cannot
  * have been cached, so that nothing needs to be flushed. The old id stays a root until user space takes it out: dying
- * tasks of the old cgroup go on being the claim's.
+ * tasks of the old cgroup go on being the claim's. Who hears the ledger's ring is woken by a record that is thrown away.
  *
  * Maps:
  *   claimed_paths  hash: key struct claimed_path, value struct claimed, MAX_CLAIMS + 1 entries (each claim's, and that of all
@@ -60,6 +60,11 @@ static __always_inline int note_cgroup(void *cgroup, void *path, enum cgroup_eve
         e->kind = kind;
         __sync_fetch_and_add(&c->events, 1);
         __sync_fetch_and_add(news, 1);
+
+        void *nothing = events.ringbuf_reserve(8);
+
+        if (nothing)                    /* full: who hears is awake */
+                events.ringbuf_discard(nothing, BPF_RB_FORCE_WAKEUP);
         return 0;
 }
 

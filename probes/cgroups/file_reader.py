@@ -30,9 +30,12 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles
 
 PERIOD_S = 1.0
-LOOK_S, IDLE_S = 0.1, 1.0
+LOOK_S, IDLE_S = 0.1, 1.25
 """Between two rounds: where something was written to, and at most where there is nothing to do. Who hears looks in each
 of its rounds whether there is (:meth:`probes.cgroups.files.Files.chores`), and ends the pause."""
+APART = 0.25
+"""Of a period: so much later this thread wakes up by itself than who hears would wake it, and so much earlier than it
+is due something is done when it was woken. Both look at one clock, but not at one moment."""
 SHARE, LONGEST_S = 0.001, 30.0
 """Of one CPU, and the longest time from one sweep to the next."""
 COUNTERS_A_ROUND = 100
@@ -94,11 +97,15 @@ class FileReader:
         """When the cgroups were read that were owed in that window."""
         self.rests = False
         """Whether its pause may be ended, because there was nothing to do. May be asked by any thread."""
+        self.beaten = False
+        """Set by who hears once a period: what is about to be due is done in that round. Without it, a little later."""
+        self._apart_s = period_s * APART
 
     def round(self, stopped: Callable[[], bool]) -> float:
         """Look who is there; read what is due; return the pause (s) until the next round."""
         del stopped
         self.rests = False
+        beaten, self.beaten = self.beaten, False
         windows = self._windows
         with windows.lock:
             windows.look()
@@ -118,24 +125,25 @@ class FileReader:
         self._know(subjects, now_s)
         self._begun(window, files, now_s)
         by_writes = written is not None and self._sweep.slow
-        if self._sweep.due(now_s, at_once=written is None):
+        due_s = now_s + (self._apart_s if beaten else 0.0)
+        if self._sweep.due(due_s, at_once=written is None):
             self._sweep_through(files, now_s, sets_only=by_writes and self._misses_none())
-        often = self._often.due(now_s)
+        often = self._often.due(due_s)
         if by_writes:
             self._read_some(files, subjects, often=often)
             if not window.closed:  # what was read is the next one's, which has not got it yet
                 files.looked(until_ns if written else heard_ns)
         if often:
             self._often.done(now_s, 0.0)
-            self._verify(window, subjects, now_s)
+            self._verify(window, subjects, now_s, counts=self._counters.due(due_s))
         if written or self._owed:
             return LOOK_S
         self.rests = True
         return self._idle_s(at_once=written is None)
 
     def _idle_s(self, *, at_once: bool) -> float:
-        """Return the time until something is due by itself."""
-        due_s = min(self._sweep.due_s(at_once=at_once), self._often.due_s())
+        """Return the time until something is due by itself: who hears has said so a little before."""
+        due_s = min(self._sweep.due_s(at_once=at_once), self._often.due_s()) + self._apart_s
         return max(LOOK_S, min(IDLE_S, due_s - time.monotonic()))
 
     def _know(self, subjects: Sequence[Subject], now_s: float) -> None:
@@ -196,13 +204,15 @@ class FileReader:
                     files.look(below)
         self._paid()
 
-    def _verify(self, window: Window, subjects: Sequence[Subject], now_s: float) -> None:
-        """Compare cgroups with the known ones and read counters, in turn; the lock is held for one claim at a time."""
+    def _verify(self, window: Window, subjects: Sequence[Subject], now_s: float, *, counts: bool) -> None:
+        """Compare cgroups with the known ones, in turn; the lock is held for one claim at a time.
+
+        :param counts: also read counters.
+        """
         windows, count = self._windows, len(subjects)
         with windows.lock:
             windows.verify_pods()
         turn: dict[int, Subject] = {}
-        counts = self._counters.due(now_s)
         if counts and count:
             first, self._turn = self._turn, (self._turn + COUNTERS_A_ROUND) % count
             places = ((first + step) % count for step in range(min(count, COUNTERS_A_ROUND)))

@@ -97,8 +97,16 @@ class Files(Witness[FileEdge]):
         """Whether another window, or other claims, are there than when the reader was woken last."""
 
     def chores(self) -> tuple[Chore, ...]:
-        """Wake who reads files when there is something to do: a write that is reported ends a round at once."""
-        return (Chore(0.0, self._wake),)
+        """Wake who reads files when there is something to do: a write that is reported ends a round at once. And once a
+        second, in the round that hears what was sent until then.
+        """
+        return Chore(self.period_s, self._beat), Chore(0.0, self._wake)
+
+    def _beat(self) -> None:
+        if self._reader is not None and self._loop is not None:
+            self._reader.beaten = True
+            if self._reader.rests:
+                self._loop.wake()
 
     def _wake(self) -> None:
         if self._reader is None or self._loop is None or not self._reader.rests:
@@ -111,11 +119,12 @@ class Files(Witness[FileEdge]):
         """Let a new claim be known to who reads files."""
         del subject
         self._others = True
+        if self._loop is not None:
+            self._windows.ledger.wake()
 
     def unclaiming(self, subject: Subject) -> None:
         """As :meth:`claiming`."""
-        del subject
-        self._others = True
+        self.claiming(subject)
 
     def running(self) -> AbstractContextManager[object]:
         """Read them, in a thread of its own."""

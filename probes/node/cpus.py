@@ -23,7 +23,7 @@ from toolkit.model.evidence import HotplugEvent, Transition
 HOTPLUG = "hotplug"
 """Cause of transitions that the machine made."""
 HOTPLUG_S = 0.25
-"""From one look at the list of online CPUs to the next; what the kernel reports is looked at at once."""
+"""From one look at the list of online CPUs to the next where nothing else says what went or came."""
 
 
 class CpuWatch(Watch[None]):
@@ -66,8 +66,13 @@ class Cpus(Witness[None]):
             yield
 
     def chores(self) -> tuple[Chore, ...]:
-        """Look four times a second, and whenever the kernel has reported something."""
-        return Chore(HOTPLUG_S, self._look_for_cpus), Chore(0.0, self._hear)
+        """Look whenever the kernel has reported something, and in rounds that come anyway; four times a second where
+        its reports are not heard.
+        """
+        return Chore(HOTPLUG_S, self._look_for_cpus, may_wait=self._hears), Chore(0.0, self._hear)
+
+    def _hears(self) -> bool:
+        return not any(lapse.end_ns is None for lapse in self.hotplug.lapses)
 
     def _hear(self) -> None:
         if self.hotplug.events:

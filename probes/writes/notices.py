@@ -8,6 +8,7 @@ Linux AIO, and through io_uring before 5.19, are not reported (:mod:`toolkit.hos
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,9 +27,20 @@ class Notices:
         self._numbers: dict[int, int] = {}
         self.full = self._queue is None
         """Whether a directory is not watched."""
+        self._again: Callable[[], object] = bool
+
+    def wake(self, end_by: Callable[[int], Callable[[], None]]) -> None:
+        """Let something that is reported end a wait, once after each :meth:`take`: however many writes there are, who
+        waits is not woken more often than they are taken.
+
+        :param end_by: as :meth:`probes.ringbuf.Rings.end_by`.
+        """
+        if self._queue is not None:
+            self._again = end_by(self._queue.file)
 
     def close(self) -> None:
         """End all watches."""
+        self._again = bool
         if self._queue is not None:
             self._queue.close()
         self._queue, self.full = None, True
@@ -68,4 +80,5 @@ class Notices:
             number = self._numbers.get(watch)
             if number is not None:
                 found.add(number)
+        self._again()
         return found if whole and not self.full else None

@@ -68,8 +68,11 @@ class WriteWitness(Witness[Around]):
         return None if self.records.full or now_ns < self._deaf_until_ns else self.side.take_written()
 
     def running(self) -> AbstractContextManager[object]:
-        """Give the kernel's notices back when it ends."""
-        return nullcontext() if self.notices is None else closing(self.notices)
+        """Let a notice of the kernel's wake who hears; give them back when it ends."""
+        if self.notices is None:
+            return nullcontext()
+        self.notices.wake(self._windows.ledger.end_by)
+        return closing(self.notices)
 
     def begin(self, window: OpenWindow, first: Around) -> WriteWatch:
         """Begin with a window."""

@@ -10,6 +10,7 @@ import pytest
 
 from probes.node.cpus import HOTPLUG_S, Cpus
 from probes.node.presence import Presence
+from toolkit.host.hotplug import Lapse
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import HotplugEvent
 
@@ -33,3 +34,11 @@ def test_what_is_reported_is_looked_at_in_the_next_round(reported: bool) -> None
 
     each_round.work()
     assert came == ([1] if reported else [])
+
+
+@pytest.mark.parametrize(("end_ns", "waits"), [(None, False), (5, True)])
+def test_the_list_is_looked_at_often_while_the_kernel_is_not_heard(end_ns: int | None, waits: bool) -> None:
+    """Who is heard says so at once; the list is the second witness then, in rounds that come anyway."""
+    cpus = Cpus(cast("Any", SimpleNamespace()))
+    cpus.hotplug = cast("Any", SimpleNamespace(lapses=[Lapse("blind", 1, 2), Lapse("blind", 3, end_ns)]))
+    assert cpus.chores()[0].may_wait() is waits

@@ -168,17 +168,31 @@ def test_no_pause_goes_beyond_what_is_due(node: PacedNode, monkeypatch: pytest.M
     node.quiet()
     monkeypatch.setattr(file_reader, "IDLE_S", 1e3)
     node.reader._often.period_s = 200.0
-    assert 100 < node.reader.round(lambda: False) <= 200
+    apart_s = file_reader.PERIOD_S * file_reader.APART
+    assert 100 < node.reader.round(lambda: False) <= 200 + apart_s
     node.written = None
     node.reader._sweep.period_s = 50.0
     node.reader._sweep.last_s = time.monotonic()
-    assert 10 < node.reader.round(lambda: False) <= 50
+    assert 10 < node.reader.round(lambda: False) <= 50 + apart_s
+
+
+def test_what_is_about_to_be_due_is_done_in_the_round_that_is_asked_for(node: PacedNode) -> None:
+    """Who hears and who reads look at the clock at moments of their own: it must not slip to the next second."""
+    node.quiet()
+    node.reader._often.period_s, node.reader._apart_s = 1e5, 1e5 * file_reader.APART
+    node.reader._often.last_s = time.monotonic() - 1e5 + 1e4
+    for beaten in (False, True):
+        node.seen.clear()
+        node.reader.beaten = beaten
+        node.reader.round(lambda: False)
+        assert node.seen == (["/pods"] if beaten else [])
+    assert not node.reader.beaten
 
 
 def test_what_is_done_once_a_second_is_done_in_one_round(node: PacedNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those above are read and cgroups compared together, however a sweep or a write has come between."""
     verified: list[int] = []
-    monkeypatch.setattr(node.reader, "_verify", lambda *_: verified.append(len(node.seen)))
+    monkeypatch.setattr(node.reader, "_verify", lambda *_, counts: verified.append(len(node.seen)))
     node.quiet()
     node.reader._often.period_s = 1e-3
     node.misses_none = False

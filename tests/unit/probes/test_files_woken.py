@@ -28,14 +28,16 @@ class _Stirs:
 def test_who_reads_files_is_woken_when_there_is_something_to_do(tmp_path: Path) -> None:
     """Something was reported, a window began, a claim came or went; each once, and not while it awaits more writes."""
     windows = Windows(ClaimSet(claims=()), tmp_path, Ledger(tmp_path, ObserveOptions(), ()), None)
+    heard: list[int] = []
+    windows.ledger.wake = lambda: heard.append(1)  # type: ignore[method-assign]
     windows.hierarchy = Hierarchy(root=tmp_path, mode=Mode.V2, unified=tmp_path)
     woken: list[int] = []
     stirs, files = _Stirs(), Files(windows)
     windows.witnesses = cast("Any", (stirs,))
-    reader = SimpleNamespace(rests=True)
+    reader = SimpleNamespace(rests=True, beaten=False)
     files._known, files._reader = cast("Any", object()), cast("Any", reader)
     files._loop = cast("Any", SimpleNamespace(wake=lambda: woken.append(1)))
-    (chore,) = files.chores()
+    beat, chore = files.chores()
     assert not chore.period_s, "in every round: a write ends one"
 
     def wakes() -> bool:
@@ -48,12 +50,22 @@ def test_who_reads_files_is_woken_when_there_is_something_to_do(tmp_path: Path) 
     claim = Claim(name="db", cgroup="/db", cpus=CpuSet.of([0]))
     subject = Subject(claim=claim, cgroup_id=7, slot=0, ident=1, cpus=CpuSet.of([0]), since_ns=0)
     for happens in (files.claiming, files.unclaiming):
+        heard.clear()
         happens(subject)
+        assert heard, "who hears has its next round at once"
         assert wakes()
         assert not wakes()
     files.begin(cast("Any", SimpleNamespace(start_ns=0)), {})
     assert wakes()
     stirs.news = True
     assert wakes()
-    reader.rests = False
+    assert (beat.period_s, beat.may_wait()) == (files.period_s, False)
+    stirs.news = reader.beaten = False
+    woken.clear()
+    beat.work()
+    assert (woken, reader.beaten) == ([1], True)
+    woken.clear()
+    stirs.news, reader.rests = True, False
+    beat.work()
+    assert not woken, "it is at work, and finds that it was beaten in its next round"
     assert not wakes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 import threading
@@ -88,6 +89,27 @@ def test_a_wait_ends_when_it_is_asked_to() -> None:
         rings.wake()
         assert rings.wait(240_000)
         assert time.monotonic() - began_s < 120.0
+        assert rings.wait(1)
+    finally:
+        rings.close()
+
+
+def test_a_wait_ends_by_what_another_descriptor_has_once_until_it_is_asked_for_again() -> None:
+    """Whoever reads it may be slow: a wait does not end again and again until then."""
+    rings = Rings({})
+    own = os.eventfd(0)
+    try:
+        again = rings.end_by(own)
+        threading.Timer(0.05, os.eventfd_write, (own, 1)).start()
+        began_s = time.monotonic()
+        rings.wait(240_000)
+        assert [fd for fd, _ in rings._poll.poll(0)] == []
+        os.eventfd_write(own, 1)
+        assert rings._poll.poll(0) == []
+        again()
+        rings.wait(240_000)
+        assert time.monotonic() - began_s < 120.0
+        os.close(own)
         assert rings.wait(1)
     finally:
         rings.close()
