@@ -13,12 +13,14 @@
  *                  counted, not dated.
  *   path_buffer    per CPU: key 0, value struct claimed_path, 1 entry; room for a path under the kernel's lock; cannot be full.
  *   path_events    key 0, value count of all events (u64), 1 entry; cannot be full.
+ *   cgroups_made   key 0, value how many cgroups of the machine were made (u64), in any hierarchy, 1 entry; cannot be full.
  */
 #include "cgroups/cgroups.h"
 
 BPF_TABLE("hash", struct claimed_path, struct claimed, claimed_paths, MAX_CLAIMS + 1);
 BPF_PERCPU_ARRAY(path_buffer, struct claimed_path, 1);
 BPF_ARRAY(path_events, u64, 1);         /* of all claims together: one look says whether there is any news */
+BPF_ARRAY(cgroups_made, u64, 1);        /* who knows all cgroups need not look for new ones */
 
 static __always_inline int note_cgroup(void *cgroup, void *path, enum cgroup_event_kind kind)
 {
@@ -71,6 +73,11 @@ static __always_inline int note_cgroup(void *cgroup, void *path, enum cgroup_eve
 /* raw tracepoint cgroup_mkdir(cgrp, path) */
 int on_cgroup_mkdir(struct bpf_raw_tracepoint_args *ctx)
 {
+        int zero = 0;
+        u64 *made = cgroups_made.lookup(&zero);
+
+        if (made)
+                __sync_fetch_and_add(made, 1);
         return note_cgroup((void *)ctx->args[0], (void *)ctx->args[1], CGROUP_MADE);
 }
 

@@ -48,7 +48,7 @@ class News:
 
 
 class ClaimedPaths(Side):
-    """The two maps, and the programs that write them."""
+    """The maps, and the programs that write them."""
 
     SOURCE = "cgroups/cgroups.bpf.c"
     RAW_TRACEPOINTS: ClassVar[dict[str, str]] = {"cgroup_mkdir": "on_cgroup_mkdir", "cgroup_rmdir": "on_cgroup_rmdir"}
@@ -58,6 +58,7 @@ class ClaimedPaths(Side):
         super().__init__(programs)
         self.paths = programs.table("claimed_paths", PATH_BYTES, VALUE_BYTES)
         self._counter = programs.table("path_events", 4, 8)
+        self._made = programs.table("cgroups_made", 4, 8)
 
     def release(self) -> None:
         """Let every name be nobody's: a new cgroup of one must not become a claim's again."""
@@ -84,6 +85,13 @@ class ClaimedPaths(Side):
     def count(self) -> int:
         """Return how many events there were, of all names: it changes whenever there is news."""
         return self._counter.words(_FIRST)[0]
+
+    def made(self) -> int:
+        """Return how many cgroups of the machine were made since the programs were loaded.
+
+        One is counted before its directory can be seen: who looks for it at once may find nothing yet.
+        """
+        return self._made.words(_FIRST)[0]
 
     def news(self, cgroup: str, known: int) -> News:
         """Return what happened to a name since ``known`` events."""

@@ -41,7 +41,8 @@ SHARE, LONGEST_S = 0.001, 30.0
 COUNTERS_A_ROUND = 100
 """Claims whose counters are read in one round, with all levels above: dearer than control files, and less urgent. So
 is the comparison of a cgroup's id where the kernel side follows the name."""
-COUNTERS_SHARE, COUNTERS_LONGEST_S = 0.0015, 5.0
+COUNTERS_SHARE, COUNTERS_LONGEST_S = 0.001, 10.0
+"""Of one CPU, and the longest time between two such rounds: those of all claims are read at both ends of a window."""
 OF_ALL = 2
 """A cgroup has twice as many control files as files of sets (8 and 4 on v2, 9 and 4 on v1)."""
 FRESH_S = 8.0

@@ -31,8 +31,9 @@ def classify(sums: IntruderSums, observer_pid: int) -> OwnerClass:
     return OwnerClass.TOOLKIT if sums.tgid == observer_pid else OwnerClass.SYSTEM
 
 
-KEPT_WINDOWS = 20
-"""So many windows after somebody last saw a cgroup, or asked for it, its path is forgotten."""
+KEPT_WINDOWS, WALK_WINDOWS = 20, 10
+"""So many windows after somebody last saw a cgroup, or asked for it, its path is forgotten; and so many are without a
+walk at most."""
 
 
 class CgroupNames:
@@ -46,6 +47,10 @@ class CgroupNames:
         self._window = 0
         self._named: dict[int, int] = {}
         """In which window each was noted, seen or asked for last."""
+        self._walks: tuple[int | None, int | None] = (None, None)
+        """How many cgroups had been made when the last two windows were over in which all were looked for."""
+        self._walked_in = 0
+        """The last of these windows."""
 
     def __getitem__(self, cgroup_id: int) -> str:
         """Return the path below the cgroup root, or ``""`` if it vanished before anybody looked."""
@@ -73,6 +78,17 @@ class CgroupNames:
     def refresh(self) -> None:
         """Walk the hierarchy and remember what is there. No two cgroups have one number, and none is renamed."""
         self._walk(self._unified)
+
+    def refresh_once(self, made: int | None) -> None:
+        """Do that at the end of a window, where cgroups were made since it was done at the ends of two: one that was
+        being made at the first could not be seen.
+
+        :param made: how many cgroups of the machine were made until now; ``None``: nobody counts them.
+        """
+        if made is not None and self._walks == (made, made) and self._window - self._walked_in < WALK_WINDOWS:
+            return
+        self._walks, self._walked_in = (self._walks[1], made), self._window
+        self.refresh()
 
     def _walk(self, mount: Path, space: int = 0) -> None:
         for directory, inode in cgroupfs.directories(str(mount)):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 
+from probes.cgroups.claimed_paths import ClaimedPaths
 from probes.clocks import Clock
 from probes.readings import Moment
 from probes.state import State
@@ -210,7 +211,8 @@ class SwitchWatch(Watch[SwitchEdge]):
         self._slept(self.window.present())
         if intruders and self.window.closed:
             # Also those that are gone by the next window; a look at an open one asks for what it does not know.
-            self._cgroups.refresh()
+            sides = state.ledger.sides
+            self._cgroups.refresh_once(next((one.made() for one in sides if isinstance(one, ClaimedPaths)), None))
         return SwitchReading(
             first=self._first,
             last=edge,

@@ -259,3 +259,11 @@ def test_watch_that_was_stopped_meanwhile_still_judges_the_new_cgroup(
     assert "made again at" in said["reason"]
     (run,) = (tmp_path / "runs").iterdir()
     assert [what for what, _ in events(load_run(run).evidence)] == ["cgroup-gone", "cgroup-made"]
+
+
+def test_all_cgroups_that_are_made_are_counted(ledger: Ledger) -> None:
+    """Whoever's, in any hierarchy: who knows all need not look for new ones."""
+    side = ledger.side(ClaimedPaths)
+    before = side.made()
+    with cgroup(f"pinproof-counted-{os.getpid()}"):
+        assert side.made() > before

@@ -30,12 +30,12 @@ from toolkit.model.sandbox import Workload, WorkloadKind
 POSITIVE, CLEAN = "pinproof-canary-positive", "pinproof-canary-clean"
 NAMES = (POSITIVE, CLEAN)
 _STATUS = re.compile(r"^(State|Cpus_allowed_list):\t(\S+)", re.MULTILINE)
-OFTEN, SELDOM = Workload(kind=WorkloadKind.PULSE), Workload(kind=WorkloadKind.PULSE, period_ms=100)
+OFTEN, SELDOM = Workload(kind=WorkloadKind.PULSE), Workload(kind=WorkloadKind.PULSE, period_ms=200)
 """Pulses of a window whose length is short or not known, and of one of :data:`LONG_S` at least. The first planted
 escape must have been reported within 250 ms: a window of a second has 25, four times as many as there are before that,
 a long one a hundred at least. A watch of months pays for each.
 """
-LONG_S = 10.0
+LONG_S = 20.0
 NOT_RUNNING = -1
 """The planted switches of a canary that did not run where it was put from one end of a window to the other."""
 

@@ -13,7 +13,7 @@ from probes.readings import Moment
 from probes.subjects import Subject
 from probes.switches import owners
 from probes.switches.ledger import Ledger
-from probes.switches.owners import KEPT_WINDOWS, CgroupNames
+from probes.switches.owners import KEPT_WINDOWS, WALK_WINDOWS, CgroupNames
 from probes.switches.published import Bound
 from probes.window import Window
 from probes.windows import Windows
@@ -76,6 +76,27 @@ def test_paths_of_cgroups_that_are_gone_are_forgotten(monkeypatch: pytest.Monkey
         assert len(known._paths) == len(known._named) <= KEPT_WINDOWS + 5
 
     assert (known[1], known[2], known[3], known[9 + CLAIMS]) == ("/there", "/claimed", "", f"/pods/{9 + CLAIMS}")
+
+
+def test_cgroups_are_looked_for_where_some_were_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the ends of two windows, for one may just be being made at the first; and once in a while all the same."""
+    walks: list[int] = []
+    monkeypatch.setattr(owners.cgroupfs, "directories", lambda _top: walks.append(1) or iter(()))
+    known = CgroupNames(Hierarchy(root=Path("/"), mode=Mode.V2, unified=Path("/")))
+
+    def walked(*made: int | None) -> list[int]:
+        found = []
+        for count in made:
+            walks.clear()
+            known.refresh_once(count)
+            known.next_window(())
+            found.append(len(walks))
+        return found
+
+    assert walked(7, 7, 7, 7, 8, 8, 8) == [1, 1, 0, 0, 1, 1, 0]
+    assert walked(None, None, 8) == [1, 1, 1], "nobody counts them"
+    assert walked(9, 9) == [1, 1]
+    assert sum(walked(*[9] * 3 * WALK_WINDOWS)) in (2, 3)
 
 
 def test_hotplug_events_that_were_taken_are_folded() -> None:
