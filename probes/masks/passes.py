@@ -64,10 +64,7 @@ class _Seat:
 
     def holds(self, chunk: Chunk) -> bool:
         """Return whether all threads of a chunk are inside, and none of them is about to end."""
-        groups = chunk.groups
-        return all(one.hold(group[0]) for one in self.terms for group in groups) and not any(
-            task.exiting for task in chunk.tasks
-        )
+        return not chunk.exiting and all(one.hold(group[0]) for one in self.terms for group in chunk.groups)
 
 
 class Passes:

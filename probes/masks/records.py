@@ -38,13 +38,14 @@ class TaskMasks(NamedTuple):
 class Chunk:
     """Records that follow one another in a pass: most are the same in each, and say the same.
 
-    :param tasks: what they mean, of one claim.
+    :param tasks: what they mean, of one claim. ``exiting``: one of them is about to end.
     """
 
-    __slots__ = ("groups", "tasks")
+    __slots__ = ("exiting", "groups", "tasks")
 
     def __init__(self, tasks: tuple[TaskMasks, ...]) -> None:
         self.tasks = tasks
+        self.exiting = any(task.exiting for task in tasks)
         self.groups = alike(task.thread for task in tasks)
 
 

@@ -112,7 +112,7 @@ class KeptFiles:
         found: list[bytes | None] = []
         for first in range(0, len(folders), AT_ONCE):
             with self._lock:
-                found += [self._at_hand(folder, inode, name) for folder, inode in folders[first : first + AT_ONCE]]
+                self._at_hand(folders[first : first + AT_ONCE], name, found)
         for index, (folder, inode) in enumerate(folders):
             if found[index] is None:
                 (found[index],) = self.read(folder, (name,), inode, read)
@@ -145,14 +145,15 @@ class KeptFiles:
         except OSError:
             return None
 
-    def _at_hand(self, folder: str, inode: int, name: str) -> bytes | None:
-        """Read a file that is open; ``None``: it is not, or it is gone."""
-        kept = self._folders.get(folder)
-        descriptor = kept.files.get(name) if kept is not None and kept.inode == inode else None
-        try:
-            return None if descriptor is None else os.pread(descriptor, _BYTES, 0)
-        except OSError:
-            return None
+    def _at_hand(self, folders: Iterable[tuple[str, int]], name: str, found: list[bytes | None]) -> None:
+        """Add what a file that is open says in each; ``None``: it is not open, or it is gone."""
+        for folder, inode in folders:
+            kept = self._folders.get(folder)
+            descriptor = kept.files.get(name) if kept is not None and kept.inode == inode else None
+            try:
+                found.append(None if descriptor is None else os.pread(descriptor, _BYTES, 0))
+            except OSError:
+                found.append(None)
 
     def forget(self, folders: Iterable[str]) -> None:
         """Open the files of these folders anew: they may be others now."""

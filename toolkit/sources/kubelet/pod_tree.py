@@ -46,7 +46,7 @@ class _Tree:
     def __init__(self, top: _Folder) -> None:
         self.top = top
         folders = tuple(_within(top))
-        self._inside = folders[1:]
+        self._inside = [(one.path, one.inode, one.links) for one in folders[1:]]
         self._counted = all(one.links == len(one.below) + 2 for one in folders)
         pods = [one for one in folders if one.prefix]
         self._read = [(one, f"{one.prefix}{_CPUS}", _whose(one)) for one in pods]
@@ -59,10 +59,13 @@ class _Tree:
         top = self.top
         if not self._counted or (here.st_ino, here.st_nlink) != (top.inode, top.links):
             return False
-        for one in self._inside:
-            found = _directory(one.path)
-            if found is None or found.st_ino != one.inode or found.st_nlink != one.links:
-                return False
+        try:
+            for path, inode, links in self._inside:
+                found = os.lstat(path)
+                if found.st_ino != inode or found.st_nlink != links:  # what has its inode is the directory that it was
+                    return False
+        except OSError:
+            return False
         return True
 
     def files(self, kept: KeptFiles) -> dict[str, bytes]:
