@@ -14,7 +14,6 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
 from toolkit.host.cgroup_paths import relative
@@ -49,11 +48,15 @@ class CpuCounters:
     """
 
     def __init__(self, hierarchy: Hierarchy, kept: KeptFiles = NONE_KEPT) -> None:
-        self._kept, self._unified = kept, hierarchy.unified
+        self._kept = kept
         # Every v2 cgroup but the root has the usage part of cpu.stat, with or without the controller.
-        self._counts = hierarchy.unified if hierarchy.is_v2("cpu") else hierarchy.controller_dir("cpu")
-        self._usage = None if hierarchy.is_v2("cpuacct") else hierarchy.controller_dir("cpuacct")
-        self._said: dict[tuple[Path | None, str], tuple[bytes | None, Mapping[str, int]]] = {}
+        unified = hierarchy.unified
+        counts = unified if hierarchy.is_v2("cpu") else hierarchy.controller_dir("cpu")
+        usage = None if hierarchy.is_v2("cpuacct") else hierarchy.controller_dir("cpuacct")
+        self._unified, self._counts, self._usage = (
+            None if mount is None else str(mount) for mount in (unified, counts, usage)
+        )
+        self._said: dict[tuple[str | None, str], tuple[bytes | None, Mapping[str, int]]] = {}
         """By hierarchy and path: what ``cpu.stat`` was when it was read last, and what that means."""
 
     def read(self, cgroup: str) -> tuple[CpuStat, tuple[int, int]]:
@@ -95,27 +98,30 @@ class CpuCounters:
         self._kept.keep(f"{mount}/{path}" for path in paths for mount in mounts)
         self._said = {key: said for key, said in self._said.items() if key[1] in paths}
 
-    def _meaning(self, mount: Path | None, path: str, text: bytes | None) -> Mapping[str, int]:
+    def _meaning(self, mount: str | None, path: str, text: bytes | None) -> Mapping[str, int]:
         known = self._said.get((mount, path))
         if known is None or known[0] != text:
             known = self._said[mount, path] = text, _counters(text)
         return known[1]
 
-    def _read(self, mount: Path | None, path: str, names: tuple[str, ...]) -> tuple[int, list[bytes | None]]:
+    def _read(self, mount: str | None, path: str, names: tuple[str, ...]) -> tuple[int, list[bytes | None]]:
         """Read files of a cgroup's directory; the inode is 0 where there is none.
 
         :raises OSError: the kernel refuses, which does not mean that the cgroup is gone.
         """
         nothing: list[bytes | None] = [None] * len(names)
+        if mount is None:
+            return 0, nothing
         folder = f"{mount}/{path}"
         try:
-            inode = 0 if mount is None else os.stat(folder).st_ino  # noqa: PTH116 a thousand of them
+            inode = os.stat(folder).st_ino  # noqa: PTH116 a thousand of them
         except OSError:
-            inode = 0
-        if not inode:
             return 0, nothing
-        pairs = zip(names, self._kept.read(folder, names, inode), strict=True)
-        return inode, [_again(f"{folder}/{name}") if text is None else text for name, text in pairs]
+        texts = self._kept.read(folder, names, inode)
+        if None in texts:
+            pairs = zip(names, texts, strict=True)
+            texts = [_again(f"{folder}/{name}") if text is None else text for name, text in pairs]
+        return inode, texts
 
 
 def read_cpu_stat(hierarchy: Hierarchy, cgroup: str) -> CpuStat:
