@@ -70,8 +70,8 @@ def exits(tid: int) -> bool:
     """Whether a task has ended or is about to. Asked after its cgroups: until it is collected the kernel shows it at
     the root of every v1 hierarchy, whatever it was in (kernel/cgroup/cgroup.c, ``proc_cgroup_show``).
     """
-    fields = (read_control(Path(f"/proc/{tid}/stat")) or "").rpartition(")")[2].split()
-    return not fields or bool(int(fields[6]) & PF_EXITING)
+    flags = procfs.flags(tid)
+    return flags is None or bool(flags & PF_EXITING)
 
 
 def threads(own: frozenset[int]) -> Iterator[tuple[str, str]]:

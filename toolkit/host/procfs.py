@@ -49,12 +49,17 @@ def _field(stat: str, number: int) -> int | None:
     return int(fields[at]) if len(fields) > at and fields[at].isdigit() else None
 
 
-def kernel_binds(tid: int, root: Path = Path("/")) -> bool:
-    """Return whether only the kernel may choose a task's CPUs, as those of a CPU's own threads and of its workers.
+def flags(tid: int, root: Path = Path("/")) -> int | None:
+    """Return a task's flags (``PF_...``); ``None``: it is gone.
 
-    Source: proc(5), ``/proc/pid/stat`` field 9 (flags); include/linux/sched.h.
+    Source: proc(5), ``/proc/pid/stat`` field 9; include/linux/sched.h.
     """
-    return bool((_field(read_control(root / f"proc/{tid}/stat") or "", 9) or 0) & PF_NO_SETAFFINITY)
+    return _field(read_control(root / f"proc/{tid}/stat") or "", 9)
+
+
+def kernel_binds(tid: int, root: Path = Path("/")) -> bool:
+    """Return whether only the kernel may choose a task's CPUs, as those of a CPU's own threads and of its workers."""
+    return bool((flags(tid, root) or 0) & PF_NO_SETAFFINITY)
 
 
 def comm(tid: int, root: Path = Path("/")) -> str:
