@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
 from probes.bpfsys import Map
@@ -13,6 +13,7 @@ _U32 = struct.Struct("=I")
 _WORDS = Row.LAYOUT.size // 8
 _BATCH_BYTES = 4096
 """Of one slot's rows: a batch copies those of both windows, which where there are more costs more than a call each."""
+_NOTHING = Row(*[0] * _WORDS)
 _NS = [field.name for field in fields(Row)].index("ns")
 
 
@@ -38,8 +39,16 @@ class Rows:
 
     def of(self, slot: int, window: int) -> list[Row]:
         """Return a slot's rows by CPU, in this window or the one closed last."""
-        data = self._table.lookup(self._key(slot, window)) or b""
-        return [Row(*values) for values in Row.LAYOUT.iter_unpack(data[: self._reach * Row.LAYOUT.size])]
+        return self._rows_in(self._table.words(self._key(slot, window))[: self._cpus * _WORDS])
+
+    @staticmethod
+    def _rows_in(words: memoryview) -> list[Row]:
+        """Make rows of words; where nothing was counted, on most CPUs of most claims, they are all one and the same."""
+        own = words.tolist()
+        if not any(own):
+            return [_NOTHING] * (len(own) // _WORDS)
+        each = (own[first : first + _WORDS] for first in range(0, len(own), _WORDS))
+        return [Row(*values) if any(values) else _NOTHING for values in each]
 
     def ns(self, slot: int, window: int) -> int:
         """Return a slot's CPU time, all CPUs together, without making rows."""
@@ -49,13 +58,33 @@ class Rows:
     def all_ns(self, slots: Iterable[int], window: int) -> list[int]:
         """Return by slot the CPU time of all up to the highest of these: what :meth:`ns` says of each."""
         count = max(slots, default=-1) + 1
-        size = self._table.value_size * self._table.copies
-        words = self._table.first_words(count * 2) if count and size <= _BATCH_BYTES else None
+        words = self._first_words(count)
         if words is None:
             return [self.ns(slot, window) for slot in range(count)]
-        first, step = (window & 1) * size // 8 + _NS, 2 * size // 8
-        by_cpu = [words[first + cpu * _WORDS :: step].tolist() for cpu in range(min(self._reach, size // 8 // _WORDS))]
+        first, step = self._place(0, window) + _NS, self._place(1, 0)
+        by_cpu = [words[first + cpu * _WORDS :: step].tolist() for cpu in range(self._cpus)]
         return list(map(sum, zip(*by_cpu, strict=True))) if by_cpu else [0] * count
+
+    def of_each(self, slots: Sequence[int], window: int) -> list[list[Row]]:
+        """Return the rows of slots: what :meth:`of` says of each. Most claims of a full node have none that counted."""
+        words = self._first_words(max(slots, default=-1) + 1)
+        if words is None:
+            return [self.of(slot, window) for slot in slots]
+        places, length = [self._place(slot, window) for slot in slots], self._cpus * _WORDS
+        return [self._rows_in(words[at : at + length]) for at in places]
+
+    def _first_words(self, slots: int) -> memoryview | None:
+        """Read the slots below this number in one call; ``None``: there are none, or each had better be read alone."""
+        batched = slots and self._table.value_size * self._table.copies <= _BATCH_BYTES
+        return self._table.first_words(slots * 2) if batched else None
+
+    def _place(self, slot: int, window: int) -> int:
+        """Return where a slot's rows begin in that."""
+        return (slot * 2 + (window & 1)) * self._table.value_size * self._table.copies // 8
+
+    @property
+    def _cpus(self) -> int:
+        return min(self._reach, self._table.value_size * self._table.copies // 8 // _WORDS)
 
     @staticmethod
     def _key(slot: int, window: int) -> bytes:

@@ -95,8 +95,9 @@ class SwitchWatch(Watch[SwitchEdge]):
     def close(self, edge: SwitchEdge, moment: Moment) -> None:
         """Keep the rows: the next window but one takes their place in the kernel."""
         del edge, moment
-        for subject in self.window.present():
-            self._final[subject.ident] = self._state.ledger.rows.of(subject.slot, self.window.number)
+        present = self.window.present()
+        rows = self._state.ledger.rows.of_each([subject.slot for subject in present], self.window.number)
+        self._final |= zip((subject.ident for subject in present), rows, strict=True)
 
     def rows(self, subject: Subject) -> list[Row]:
         """Return a claim's counters by CPU."""

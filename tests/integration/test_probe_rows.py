@@ -45,6 +45,10 @@ def test_all_slots_of_a_window(cpus: int) -> None:
                     found = rows.all_ns(range(asked), window)
                     assert found == [rows.ns(slot, window) for slot in range(asked)], (reach, window, asked)
                     assert rows.all_ns({asked - 1} - {-1}, window) == found, "those below it, too"
+                table.update(struct.pack("=I", (slots - 2) * 2 + (window & 1)), bytes(size))
+                some = (slots - 1, 0, slots - 2)
+                assert rows.of_each(some, window) == [rows.of(slot, window) for slot in some]
+                assert rows.of_each((), window) == []
     finally:
         os.close(table.fd)
 
