@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import json
 import os
 import pathlib
 import signal
@@ -103,19 +104,27 @@ def clean_canary(watch: Watch) -> int:
     return found
 
 
+def ran_to_the_end(watch: Watch, number: int) -> bool:
+    """Whether the control that keeps its claim did so in a window. (A reason has room for some doubts, not for all.)"""
+    (run,) = watch.runs.iterdir()
+    evidence = json.loads((run / f"window-{number:06d}" / "evidence.json").read_text())
+    return all(one["planted_switches"] >= 0 for one in evidence["canaries"] if not one["positive"])
+
+
 @pytest.mark.parametrize("watch", [1.0], indirect=True)
 def test_a_control_that_somebody_moves_spoils_its_window_and_fails_none(watch: Watch) -> None:
     """As kernels before 6.2 do when systemd switches a cpuset controller on: it was outside its set indeed."""
     watch.wait_for_windows(1)
     pid = clean_canary(watch)
-    os.sched_setaffinity(pid, os.sched_getaffinity(0) - os.sched_getaffinity(pid))
     moved_in = watch.ended() + 1
-    watch.wait_for_windows(moved_in + 1)
+    os.sched_setaffinity(pid, os.sched_getaffinity(0) - os.sched_getaffinity(pid))
+    watch.wait_for_windows(watch.ended() + 2)
     _, _, windows = watch.end()
     health = {number: verdict(one, "evidence-health", "node") for number, one in windows.items()}
     assert [one for one in health.values() if one["outcome"] == "failed"] == []
-    spoilt = {number for number, one in health.items() if "clean canary did not run to the end where" in one["reason"]}
-    assert spoilt
+    spoilt = {number for number in windows if not ran_to_the_end(watch, number)}
+    assert spoilt, health
+    assert all(health[number]["outcome"] == "undecided" for number in spoilt)
     assert spoilt <= {moved_in, moved_in + 1}
     assert health[max(health)]["outcome"] == "passed", health[max(health)]
 

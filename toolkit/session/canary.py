@@ -140,6 +140,14 @@ def planted_between(before: Mapping[str, int | None], after: Mapping[str, int | 
     return found
 
 
+def unless_moved(planted: Mapping[str, int], since: Mapping[str, int | None]) -> dict[str, int]:
+    """Return what was planted; ``NOT_RUNNING`` of a canary that by a later reading does not run where it was put.
+
+    It was moved just before the window's end or just after it: what it did elsewhere until then was no false alarm.
+    """
+    return {name: NOT_RUNNING if since.get(name) is None else count for name, count in planted.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlReading(Reading):
     """The controls as a witness of a window: what was planted by the kernel's own count, beside what was seen of it.

@@ -132,13 +132,14 @@ class Observation:
         with self._lock:
             planted = self._planted_so_far()
             readings = self.observer.read_so_far()
-            return self._observed(readings, planted, self._pair.cpu, self._changes).evidence
+            return self._observed(readings, self._unless_moved(planted), self._pair.cpu, self._changes).evidence
 
     def close(self) -> Observed:
         """Close the window and return everything observed."""
         with self._lock:
             planted = self._planted_so_far()
             readings = self.observer.end_window()
+            planted = self._unless_moved(planted)
             self._hear(self._ask(), readings)
             return self._observed(readings, planted, self._pair.cpu, self._changes)
 
@@ -146,11 +147,14 @@ class Observation:
         """Close the window, open the next at the same moment, and return everything observed in the first."""
         with self._lock:
             # Before others may take the canaries' place: what these did is of the window that ends.
-            planted, cpu = self._planted_so_far(), self._pair.cpu
-            self._fit()
+            planted, pair, cpu = self._planted_so_far(), self._pair, self._pair.cpu
+            if not self._fit():
+                planted = canary.unless_moved(planted, {})
             ended = self.observer.turn_window()
             heard = self._ask()
             self._planted = canary.planted_switches(self._pair, self._root)
+            if self._pair is pair:
+                planted = canary.unless_moved(planted, self._planted)
             changes, self._changes = self._changes, []
             readings = self.observer.read_ended(ended)
         # What was reported while it was read; the positive control may be among it. The node may take a second: who
@@ -168,15 +172,19 @@ class Observation:
         while not heard() and (left_s := end_s - time.monotonic()) > 0:
             self.poll(min(TICK_S, left_s))
 
-    def _fit(self) -> None:
-        """Have canaries that can be believed in the next window: this one is spoilt where they cannot be."""
+    def _fit(self) -> bool:
+        """Have canaries that can be believed in the next window: this one is spoilt where they cannot be.
+
+        :returns: whether those of the window before still run where they were put.
+        """
         if self._renew is None:
-            return
+            return True
         owned = CpuSet.union(one.cpus for one in self.observer.subjects.values() if one.owns)
         # On a CPU that somebody owns by now the canaries would be the foreign tasks that we look for.
         at_home = self._pair.cpu not in owned or self._pair.online <= owned
-        if self.observer.ledger.online() == self._pair.online and at_home and canary.fit(self._pair, self._root):
-            return
+        fit = canary.fit(self._pair, self._root)
+        if self.observer.ledger.online() == self._pair.online and at_home and fit:
+            return True
         try:
             self._pair, self.observer.environment = self._renew()
             for claim in self._pair.claims:
@@ -191,6 +199,10 @@ class Observation:
             if self._unfit:
                 self.observer.sighted(self._unfit)
             self._unfit = ""
+        return fit
+
+    def _unless_moved(self, planted: dict[str, int]) -> dict[str, int]:
+        return canary.unless_moved(planted, canary.planted_switches(self._pair, self._root))
 
     def _planted_so_far(self) -> dict[str, int]:
         # Read before the window ends, as the first reading comes after it began: the canaries run on while evidence is

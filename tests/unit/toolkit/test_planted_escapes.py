@@ -136,6 +136,23 @@ def test_a_canary_that_ended_planted_nothing_that_counts(tmp_path: Path, gone: s
     assert [canary.planted_switches for canary in evidence.canaries] == [NOT_RUNNING, 42]
 
 
+@pytest.mark.parametrize("end", ["close", "snapshot"])
+def test_a_canary_that_is_moved_while_the_window_ends_planted_nothing_that_counts(tmp_path: Path, end: str) -> None:
+    """It was where it was put when it was read, and may have been elsewhere before the window ended."""
+    host = Host(tmp_path)
+    observer = Slow(host)
+    opened = Observation(cast("Observer", observer), host.pair(), tmp_path, ENVIRONMENT, lambda _violation: None)
+
+    def moved() -> Readings:
+        host.cpus = "1"
+        return Slow.end_window(observer)
+
+    observer.end_window = observer.read_so_far = moved  # type: ignore[method-assign]
+    evidence = opened.snapshot() if end == "snapshot" else opened.close().evidence
+
+    assert [canary.planted_switches for canary in evidence.canaries] == [NOT_RUNNING, NOT_RUNNING]
+
+
 def test_a_canary_that_is_read_again_is_none_that_ran_through() -> None:
     """Of one that could not be read when the window opened it is not known how often it was switched in it."""
     assert planted_between({POSITIVE: None, CLEAN: 7}, {POSITIVE: 9, CLEAN: 9}) == {POSITIVE: NOT_RUNNING, CLEAN: 2}
