@@ -30,12 +30,12 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles
 
 PERIOD_S = 1.0
-LOOK_S, IDLE_S = 0.1, 1.25
-"""Between two rounds: where something was written to, and at most where there is nothing to do. Who hears looks in each
-of its rounds whether there is (:meth:`probes.cgroups.files.Files.chores`), and ends the pause."""
 APART = 0.25
 """Of a period: so much later this thread wakes up by itself than who hears would wake it, and so much earlier than it
 is due something is done when it was woken. Both look at one clock, but not at one moment."""
+LOOK_S, IDLE_S = 0.1, PERIOD_S * (1 + APART)
+"""Between two rounds: where something was written to, and at most where there is nothing to do. Who hears looks in each
+of its rounds whether there is (:meth:`probes.cgroups.files.Files.chores`), and ends the pause."""
 SHARE, LONGEST_S = 0.001, 30.0
 """Of one CPU, and the longest time from one sweep to the next."""
 COUNTERS_A_ROUND = 100

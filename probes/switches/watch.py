@@ -65,8 +65,7 @@ class SwitchWatch(Watch[SwitchEdge]):
         """Begin a claim's slots at the moment from which on it is watched."""
         self._bins[subject.name] = Bins(subject.name, subject.since_ns - self.window.start_ns)
         self._ticked = []
-        if _spread(subject.claim):
-            self._spread.add(subject.ident)
+        self.promised(subject)
 
     def promised(self, subject: Subject) -> None:
         """Have short slots from now on where they are needed; how long those before were is over."""
@@ -212,8 +211,7 @@ class SwitchWatch(Watch[SwitchEdge]):
         self._slept(self.window.present())
         if intruders and self.window.closed:
             # Also those that are gone by the next window; a look at an open one asks for what it does not know.
-            sides = state.ledger.sides
-            self._cgroups.refresh_once(next((one.made() for one in sides if isinstance(one, ClaimedPaths)), None))
+            self._cgroups.refresh_once(self._cgroups_made())
         return SwitchReading(
             first=self._first,
             last=edge,
@@ -228,6 +226,13 @@ class SwitchWatch(Watch[SwitchEdge]):
             observer_pid=os.getpid(),
             blind_spots=state.ledger.blind_spots,
         )
+
+    def _cgroups_made(self) -> int | None:
+        """Return how many cgroups of the machine were made; ``None``: the programs were loaded without who counts."""
+        try:
+            return self._state.ledger.side(ClaimedPaths).made()
+        except KeyError:
+            return None
 
     def _collect(self) -> tuple[tally.Offences, tally.Intruders]:
         """Return this window's detail entries: those drained before, those in the maps now, and those of pieces."""

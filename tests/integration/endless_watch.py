@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.integration.probe_lab import wait_for
 from toolkit.host import cgroupfs
+from toolkit.store import WINDOW
 
 ONLINE = sorted(os.sched_getaffinity(0))
 IN, OUT = ONLINE[0], ONLINE[-1]
@@ -85,11 +86,17 @@ class Watch:
         return code, printed, windows
 
 
+def saved_evidence(run: Path, number: int) -> dict[str, Any]:
+    """Return what was seen in a window."""
+    found: dict[str, Any] = json.loads((run / WINDOW.format(number) / "evidence.json").read_text())
+    return found
+
+
 def side_by_side(run: Path, result: dict[str, Any], windows: dict[int, dict[str, Any]]) -> None:
     """Assert that one begins where the one before ended, to the nanosecond: no switch is between two or in both."""
     spans = []
     for number in sorted(windows):
-        evidence = json.loads((run / f"window-{number:06d}" / "evidence.json").read_text())
+        evidence = saved_evidence(run, number)
         spans.append((evidence["start_monotonic_ns"], evidence["start_monotonic_ns"] + evidence["duration_ns"]))
     assert len(spans) >= 3
     assert [end for _, end in spans[:-1]] == [start for start, _ in spans[1:]]

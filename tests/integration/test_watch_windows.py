@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
-import json
 import os
 import pathlib
 import signal
@@ -25,7 +24,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.integration.endless_watch import IN, ONLINE, OUT, V1_CPUSETS, Watch, document, place
+from tests.integration.endless_watch import IN, ONLINE, OUT, V1_CPUSETS, Watch, document, place, saved_evidence
 from tests.integration.membership_lab import cpuset
 from tests.integration.probe_lab import BURSTS, cgroup, join, wait_for
 from toolkit.model.cpuset import CpuSet
@@ -107,8 +106,8 @@ def clean_canary(watch: Watch) -> int:
 def ran_to_the_end(watch: Watch, number: int) -> bool:
     """Whether the control that keeps its claim did so in a window. (A reason has room for some doubts, not for all.)"""
     (run,) = watch.runs.iterdir()
-    evidence = json.loads((run / f"window-{number:06d}" / "evidence.json").read_text())
-    return all(one["planted_switches"] >= 0 for one in evidence["canaries"] if not one["positive"])
+    canaries = saved_evidence(run, number)["canaries"]
+    return all(one["planted_switches"] >= 0 for one in canaries if not one["positive"])
 
 
 @pytest.mark.parametrize("watch", [1.0], indirect=True)
