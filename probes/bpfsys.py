@@ -34,6 +34,17 @@ def possible_cpus(text: str) -> int:
     return int(text.strip().replace(",", "-").split("-")[-1]) + 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Room for so many entries of an array that are read in one call."""
+
+    entries: int
+    keys: Buffer
+    values: Buffer
+    words: memoryview
+    """The values."""
+
+
 class Map:
     """One map by file descriptor; keys and values are bytes, per-CPU values one after the other."""
 
@@ -46,7 +57,8 @@ class Map:
         self._value = ctypes.create_string_buffer(self.value_size * copies)
         self._words = memoryview(self._value).cast("B")[: self.value_size * copies // 8 * 8].cast("Q")
         self._lookup = self._attr()
-        self._first: dict[int, tuple[Buffer, Buffer, memoryview]] = {}
+        self._run = self._run_room(0)
+        self._run_before, self._run_after = ctypes.create_string_buffer(key_size), ctypes.create_string_buffer(8)
 
     def _attr(self, flags: int = 0) -> bytes:
         places = ctypes.addressof(self._key), ctypes.addressof(self._value)
@@ -72,22 +84,26 @@ class Map:
         bpf(_MAP_LOOKUP, self._lookup)
         return self._words
 
-    def first_words(self, entries: int) -> memoryview | None:
-        """Return the values (all CPUs') of the first entries of an array as 64-bit words, one after the other, in one
-        call; they are good until the next. ``None``: this kernel has no batches for it (per-CPU arrays: since 5.13,
-        commit f008d732ab18 "bpf: Add batched ops support for percpu array").
+    def run_words(self, first: int, entries: int) -> memoryview | None:
+        """Return the values (all CPUs') of so many entries of an array, from ``first`` on, as 64-bit words, one after
+        the other, in one call; they are good until the next. ``None``: this kernel has no batches for it (per-CPU
+        arrays: since 5.13, commit f008d732ab18 "bpf: Add batched ops support for percpu array").
         """
-        keys, values, words = self._first.get(entries) or self._room_for(entries)
-        after = ctypes.create_string_buffer(8)
-        places = (0, *map(ctypes.addressof, (after, keys, values)))
+        if self._run.entries < entries:
+            self._run = self._run_room(entries)
+        room, before = self._run, 0  # of no entry: the kernel begins with the first
+        if first:
+            self._run_before.raw, before = struct.pack("=I", first - 1), ctypes.addressof(self._run_before)
+        places = (before, *map(ctypes.addressof, (self._run_after, room.keys, room.values)))
         _, written = bpf_answer(_MAP_LOOKUP_BATCH, _BATCH.pack(*places, entries, self.fd, 0, 0))
-        return words if int.from_bytes(written[_COUNT_AT:][:4], sys.byteorder) == entries else None
+        whole = int.from_bytes(written[_COUNT_AT:][:4], sys.byteorder) == entries
+        return room.words[: entries * self.value_size * self.copies // 8] if whole else None
 
-    def _room_for(self, entries: int) -> tuple[Buffer, Buffer, memoryview]:
+    def _run_room(self, entries: int) -> _Run:
         size = self.value_size * self.copies * entries
-        keys, values = ctypes.create_string_buffer(self.key_size * entries), ctypes.create_string_buffer(size)
-        self._first = {entries: (keys, values, memoryview(values).cast("B")[: size // 8 * 8].cast("Q"))}
-        return self._first[entries]
+        values = ctypes.create_string_buffer(size)
+        words = memoryview(values).cast("B")[: size // 8 * 8].cast("Q")
+        return _Run(entries, ctypes.create_string_buffer(self.key_size * entries), values, words)
 
     def update(self, key: bytes, value: bytes, flags: int = BPF_ANY) -> bool:
         """Write a value; ``False`` if it exists and ``flags`` is :data:`BPF_NOEXIST`.

@@ -3,10 +3,13 @@
  * intervals.h - the running interval is counted: for which claim, and where.
  *
  * Maps:
- *   rows   per CPU: key slot * 2 + window parity, value struct row, MAX_CLAIMS * 2 entries; cannot be full (a claim that finds
- *          no free slot is refused by user space).
+ *   rows   per CPU: key window parity * MAX_CLAIMS + slot, value struct row, MAX_CLAIMS * 2 entries; cannot be full (a claim
+ *          that finds no free slot is refused by user space).
  */
-/* Two windows side by side: slot * 2 + window parity. A closed window's rows stand still until the next one closes. */
+/*
+ * Two windows, one after the other: user space reads those of one window together, ten times a second. A closed window's
+ * rows stand still until the next one closes.
+ */
 BPF_PERCPU_ARRAY(rows, struct row, MAX_CLAIMS * 2);
 
 /*
@@ -24,7 +27,7 @@ static __always_inline u64 standstill(struct cpu_state *st, u64 ns, u32 tid)
 
 static __always_inline struct row *row_of(struct cpu_state *st, u32 slot)
 {
-        int index = slot * 2 + (st->window & 1);
+        int index = (st->window & 1) * MAX_CLAIMS + slot;
 
         return rows.lookup(&index);
 }

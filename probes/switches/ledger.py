@@ -80,7 +80,7 @@ class Ledger(Programs):
         self._config = table("config", 4, records.CONFIG.size)
         self._masks = table("masks", 4, records.MASK_BYTES)
         self._state = table("state", 4, records.CPU_STATE_BYTES, per_cpu=True)
-        self.rows = Rows(table("rows", 4, records.Row.LAYOUT.size, per_cpu=True))
+        self.rows = Rows(table("rows", 4, records.Row.LAYOUT.size, per_cpu=True), self.options.max_claims)
         self.offenders = table("offenders", records.OffenceKey.LAYOUT.size, records.Offence.LAYOUT.size)
         self.intruders = table("intruders", records.IntruderKey.LAYOUT.size, records.IntruderSums.LAYOUT.size)
         self.renames = table("renames", records.RENAME_KEY.size, records.RENAME.size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 
 from probes.bpfsys import Map
@@ -11,8 +11,8 @@ from probes.switches.records import Row
 
 _U32 = struct.Struct("=I")
 _WORDS = Row.LAYOUT.size // 8
-_BATCH_BYTES = 4096
-"""Of one slot's rows: a batch copies those of both windows, which where there are more costs more than a call each."""
+_CALL_BYTES = 1 << 18
+"""Copied in one call: many times what a call costs, little enough to stay in a cache while it is decoded."""
 _NOTHING = Row(*[0] * _WORDS)
 _NS = [field.name for field in fields(Row)].index("ns")
 
@@ -24,9 +24,11 @@ class Rows:
     online has counted nothing, and is not decoded.
     """
 
-    def __init__(self, table: Map) -> None:
-        self._table = table
-        self._zero = bytes(table.value_size * table.copies)
+    def __init__(self, table: Map, slots: int) -> None:
+        """:param slots: that there are in each of the two windows."""
+        self._table, self._slots = table, slots
+        self._bytes = table.value_size * table.copies
+        self._zero = bytes(self._bytes)
         self._reach = 0
 
     def reach(self, cpus: int) -> None:
@@ -57,35 +59,42 @@ class Rows:
 
     def all_ns(self, slots: Iterable[int], window: int) -> list[int]:
         """Return by slot the CPU time of all up to the highest of these: what :meth:`ns` says of each."""
-        count = max(slots, default=-1) + 1
-        words = self._first_words(count)
-        if words is None:
-            return [self.ns(slot, window) for slot in range(count)]
-        first, step = self._place(0, window) + _NS, self._place(1, 0)
-        by_cpu = [words[first + cpu * _WORDS :: step].tolist() for cpu in range(self._cpus)]
-        return list(map(sum, zip(*by_cpu, strict=True))) if by_cpu else [0] * count
+        found = list[int]()
+        for first, count, words in self._runs(max(slots, default=-1) + 1, window):
+            if words is None:
+                found += (self.ns(slot, window) for slot in range(first, first + count))
+            else:
+                step = self._bytes // 8
+                by_cpu = [words[cpu * _WORDS + _NS :: step].tolist() for cpu in range(self._cpus)]
+                found += map(sum, zip(*by_cpu, strict=True)) if by_cpu else [0] * count
+        return found
 
     def of_each(self, slots: Sequence[int], window: int) -> list[list[Row]]:
         """Return the rows of slots: what :meth:`of` says of each. Most claims of a full node have none that counted."""
-        words = self._first_words(max(slots, default=-1) + 1)
-        if words is None:
-            return [self.of(slot, window) for slot in slots]
-        places, length = [self._place(slot, window) for slot in slots], self._cpus * _WORDS
-        return [self._rows_in(words[at : at + length]) for at in places]
+        wanted, found = frozenset(slots), dict[int, list[Row]]()
+        step, length = self._bytes // 8, self._cpus * _WORDS
+        for first, count, words in self._runs(max(slots, default=-1) + 1, window):
+            for slot in wanted.intersection(range(first, first + count)):
+                at = (slot - first) * step
+                found[slot] = self.of(slot, window) if words is None else self._rows_in(words[at : at + length])
+        return [found[slot] for slot in slots]
 
-    def _first_words(self, slots: int) -> memoryview | None:
-        """Read the slots below this number in one call; ``None``: there are none, or each had better be read alone."""
-        batched = slots and self._table.value_size * self._table.copies <= _BATCH_BYTES
-        return self._table.first_words(slots * 2) if batched else None
+    def _runs(self, slots: int, window: int) -> Iterator[tuple[int, int, memoryview | None]]:
+        """Read the slots below this number, many in one call: yields the first of them, how many, and their words.
 
-    def _place(self, slot: int, window: int) -> int:
-        """Return where a slot's rows begin in that."""
-        return (slot * 2 + (window & 1)) * self._table.value_size * self._table.copies // 8
+        Words are good until the next. ``None``: this kernel reads each alone.
+        """
+        most = max(1, _CALL_BYTES // self._bytes)
+        for first in range(0, slots, most):
+            count = min(most, slots - first)
+            yield first, count, self._table.run_words(self._entry(first, window), count)
 
     @property
     def _cpus(self) -> int:
-        return min(self._reach, self._table.value_size * self._table.copies // 8 // _WORDS)
+        return min(self._reach, self._bytes // 8 // _WORDS)
 
-    @staticmethod
-    def _key(slot: int, window: int) -> bytes:
-        return _U32.pack(slot * 2 + (window & 1))
+    def _entry(self, slot: int, window: int) -> int:
+        return (window & 1) * self._slots + slot
+
+    def _key(self, slot: int, window: int) -> bytes:
+        return _U32.pack(self._entry(slot, window))

@@ -52,7 +52,7 @@ def main() -> None:
         there = {"online": possible, "two": min(2, possible)}
         of_these = {}
         for name, online in there.items():
-            rows = Rows(made)
+            rows = Rows(made, options.claims)
             rows.reach(online)
             of_these[name] = cost_ms(rows, options.claims)
         found[str(possible)] = of_these

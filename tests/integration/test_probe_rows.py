@@ -27,9 +27,9 @@ _MAP_CREATE, _ARRAY = 0, 2
 FIELDS = len(fields(Row))
 
 
-@pytest.mark.parametrize("cpus", [1, 3, 64])
+@pytest.mark.parametrize("cpus", [1, 3, 64, 1024])
 def test_all_slots_of_a_window(cpus: int) -> None:
-    """Of either window, of the CPUs that were ever online; of many CPUs slot by slot."""
+    """Of either window, of the CPUs that were ever online; of many CPUs in more calls than one."""
     size, slots = Row.LAYOUT.size * cpus, 5
     table = Map(bpf(_MAP_CREATE, struct.pack("=IIIII", _ARRAY, 4, size, slots * 2, 0)), 4, size)
     try:
@@ -38,14 +38,14 @@ def test_all_slots_of_a_window(cpus: int) -> None:
             row = b"".join(Row.LAYOUT.pack(*range(first + cpu, first + cpu + FIELDS)) for cpu in range(cpus))
             table.update(struct.pack("=I", entry), row)
         for reach in {0, 1, cpus}:
-            rows = Rows(table)
+            rows = Rows(table, slots)
             rows.reach(reach)
             for window in (6, 7):
                 for asked in (0, 1, slots - 1, slots):
                     found = rows.all_ns(range(asked), window)
                     assert found == [rows.ns(slot, window) for slot in range(asked)], (reach, window, asked)
                     assert rows.all_ns({asked - 1} - {-1}, window) == found, "those below it, too"
-                table.update(struct.pack("=I", (slots - 2) * 2 + (window & 1)), bytes(size))
+                table.update(struct.pack("=I", (window & 1) * slots + slots - 2), bytes(size))
                 some = (slots - 1, 0, slots - 2)
                 assert rows.of_each(some, window) == [rows.of(slot, window) for slot in some]
                 assert rows.of_each((), window) == []

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+from typing import TypeGuard
 
 from toolkit.model.verdict import Measure
 
@@ -43,6 +46,25 @@ _AMOUNT_ENDS = ("_refused_count",)
 _LEVEL_ENDS = ("_bytes", "_longest_ms")
 
 
+class _Kind(Enum):
+    SET, AMOUNT, LEVEL, OTHER = range(4)
+
+
+@lru_cache(maxsize=1024)  # of names that run files may have made up
+def _kind(name: str) -> _Kind:
+    """Return what a measure of this name is: asked of every measure of every verdict."""
+    if name in _SETS:
+        return _Kind.SET
+    if name in _SUMMED or name.endswith(_AMOUNT_ENDS):
+        return _Kind.AMOUNT
+    return _Kind.LEVEL if name in _LARGEST or name.endswith(_LEVEL_ENDS) else _Kind.OTHER
+
+
+def _is_number(value: Measure) -> TypeGuard[int | float]:
+    # A tuple: `int | float` would be made anew for each measure of each verdict.
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 @dataclass(slots=True)
 class Throughout:
     """Add the measures of each window that passed with :meth:`add`."""
@@ -62,13 +84,13 @@ class Throughout:
         self.count += 1
         for name, value in measures.items():
             self.named[name] += 1
-            number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
-            if name in _SETS:
+            kind = _kind(name)
+            if kind is _Kind.SET:
                 self.sets |= {str(value)} if len(self.sets) < 2 else set()
-            elif number is not None and (name in _SUMMED or name.endswith(_AMOUNT_ENDS)):
-                self.sums[name] = self.sums.get(name, 0) + number
-            elif number is not None and (name in _LARGEST or name.endswith(_LEVEL_ENDS)):
-                self.largest[name] = max(self.largest.get(name, number), number)
+            elif kind is _Kind.AMOUNT and _is_number(value):
+                self.sums[name] = self.sums.get(name, 0) + value
+            elif kind is _Kind.LEVEL and _is_number(value):
+                self.largest[name] = max(self.largest.get(name, value), value)
             elif self.named[name] == 1:
                 self.same[name] = value
             elif self.same.get(name) != value:
