@@ -22,9 +22,10 @@ from types import TracebackType
 from typing import Any
 
 from tests.integration.cri_messages import MESSAGES
-from tests.integration.probe_lab import stand_still
+from tests.integration.probe_lab import stand_still, wait_for
 from tests.pace import PACE
 from toolkit.errors import InputError
+from toolkit.model.runtimes import INIT_NAMES
 from toolkit.sources.cri import ENUMS, SERVICE, Cri
 from toolkit.sources.grpc_socket import Connection
 from toolkit.sources.messages import build
@@ -150,7 +151,10 @@ class Node(ABC):
     def container(
         self, sandbox: tuple[str, dict[str, Any]], name: str, *, attempt: int = 0, **resources: object
     ) -> str:
-        """Make and start a container in a sandbox. :param attempt: which life of it. :returns: its id."""
+        """Make and start a container in a sandbox; its own program runs then, and no more the runtime's.
+
+        :param attempt: which life of it. :returns: its id.
+        """
         pod = sandbox[1]["metadata"]
         config = {
             "metadata": {"name": name, "attempt": attempt},
@@ -171,8 +175,21 @@ class Node(ABC):
             config=config,
             sandbox_config=sandbox[1],
         )
-        self.call("StartContainer", "OfContainer", container_id=answer["containerId"])
-        return str(answer["containerId"])
+        container = str(answer["containerId"])
+        self.call("StartContainer", "OfContainer", container_id=container)
+        # The runtime's process goes on as the container's when it gets a CPU: on a busy machine that may take seconds.
+        wait_for(lambda: self._runs(container), f"container {container} runs its own program", DEADLINE_S)
+        return container
+
+    def _runs(self, container: str) -> bool:
+        own = frozenset(self.cgroup_names(container))
+        found = set()
+        for path in cgroups_of(self.top):
+            if own & {*path.parts}:  # also below it: crun makes one more
+                for pid in (path / "cgroup.procs").read_text().split():
+                    with contextlib.suppress(OSError):  # ended since
+                        found.add(Path(f"/proc/{pid}/comm").read_text().strip())
+        return bool(found) and not found & INIT_NAMES
 
     def stop_container(self, container: str) -> None:
         """Kill a container; the runtime goes on listing it, as ended."""
