@@ -23,7 +23,7 @@ from toolkit.model.sandbox import WorkloadKind
 
 pytestmark = pytest.mark.integration
 
-_MAP_CREATE, _ARRAY = 0, 2
+_MAP_CREATE, _ARRAY, _PROGRAMS = 0, 2, 3
 FIELDS = len(fields(Row))
 
 
@@ -49,6 +49,43 @@ def test_all_slots_of_a_window(cpus: int) -> None:
                 some = (slots - 1, 0, slots - 2)
                 assert rows.of_each(some, window) == [rows.of(slot, window) for slot in some]
                 assert rows.of_each((), window) == []
+    finally:
+        os.close(table.fd)
+
+
+def test_a_map_that_the_kernel_does_not_read_in_batches() -> None:
+    """As a per-CPU array up to Linux 5.12, and an array of programs today: nothing was read, and zeros are no rows."""
+    table = Map(bpf(_MAP_CREATE, struct.pack("=IIIII", _PROGRAMS, 4, 4, 8, 0)), 4, 4)
+    try:
+        assert table.run_words(0, 4) is None
+        assert table.run_words(4, 4) is None
+    finally:
+        os.close(table.fd)
+
+
+class _OneByOne(Map):
+    """A map of a kernel that has no batches for it."""
+
+    def run_words(self, first: int, entries: int) -> memoryview | None:
+        return None
+
+
+def test_rows_are_read_one_by_one_where_there_are_no_batches() -> None:
+    """With the same result."""
+    cpus, slots = 3, 5
+    size = Row.LAYOUT.size * cpus
+    table = _OneByOne(bpf(_MAP_CREATE, struct.pack("=IIIII", _ARRAY, 4, size, slots * 2, 0)), 4, size)
+    try:
+        for entry in range(slots * 2):
+            row = b"".join(Row.LAYOUT.pack(*[entry * 100 + cpu] * FIELDS) for cpu in range(cpus))
+            table.update(struct.pack("=I", entry), row)
+        rows = Rows(table, slots)
+        rows.reach(cpus)
+        for window in (6, 7):
+            first = (window & 1) * slots * 100
+            assert rows.all_ns(range(slots), window) == [3 * (first + slot * 100) + 3 for slot in range(slots)]
+            assert rows.of_each((4, 1), window) == [rows.of(4, window), rows.of(1, window)]
+            assert rows.of(4, window)[2].switches == first + 402
     finally:
         os.close(table.fd)
 

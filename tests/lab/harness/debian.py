@@ -15,11 +15,14 @@ from pathlib import Path
 from tests.lab.harness.settings import LabUnavailableError, tool
 
 KERNELS = {
+    "5.10": "linux-image-amd64",
     "6.1": "linux-image-amd64",
     "6.12": "linux-image-6.12-amd64",
     "6.12-rt": "linux-image-6.12-rt-amd64",
 }
 """The lab's name of a kernel -> Debian's package."""
+RELEASES = {"5.10": "bullseye"}
+"""Kernels of another release of Debian than the guest's, and which: the oldest kernel that pinproof says it runs on."""
 
 _ESSENTIAL = (
     "base-files",
@@ -109,6 +112,11 @@ def download(archive: Path, wanted: Sequence[str], releases: Sequence[str] = ())
             raise LabUnavailableError(f"apt resolved {name} {version} but {archive} does not hold it")
         files.append(found[0])
     return files
+
+
+def is_kernel(package: Path) -> bool:
+    """Say whether a package's file has a kernel in it."""
+    return package.name.startswith("linux-image-")
 
 
 def make_root(root: Path) -> None:

@@ -78,9 +78,10 @@ def build(say: Callable[[str], None] = lambda line: None, flavour: Flavour = PLA
     packages = debian.download(store / "packages", _packages(flavour))
     with tempfile.TemporaryDirectory(prefix="building-", dir=store) as temporary:
         work = Path(temporary)
-        kernels = [package for package in packages if package.name.startswith("linux-image-")]
-        say(f"unpacking {len(kernels)} kernel packages")
-        debian.unpack_kernels(kernels, work / "kernels")
+        kernels = [package for package in packages if debian.is_kernel(package)]
+        others = _other_kernels(store, flavour, say)
+        say(f"unpacking {len(kernels) + len(others)} kernel packages")
+        debian.unpack_kernels([*kernels, *others], work / "kernels")
         say(f"unpacking {len(packages) - len(kernels)} packages")
         stage = work / "stage"
         _stage(stage, [package for package in packages if package not in kernels], flavour)
@@ -101,8 +102,27 @@ def build(say: Callable[[str], None] = lambda line: None, flavour: Flavour = PLA
 
 
 def _packages(flavour: Flavour) -> list[str]:
-    kernels = [debian.KERNELS[name] for name in flavour.kernels or debian.KERNELS]
+    names = flavour.kernels or tuple(debian.KERNELS)
+    kernels = [debian.KERNELS[name] for name in names if name not in debian.RELEASES]
     return [*kernels, *debian.GUEST_PACKAGES, *flavour.packages]
+
+
+def _other_kernels(store: Path, flavour: Flavour, say: Callable[[str], None]) -> list[Path]:
+    """Fetch the kernels of other releases. One that is not to be had is left out, and its guests do not start: an old
+    release leaves the archive one day, and all other guests are as good without it.
+    """
+    found: list[Path] = []
+    for name in flavour.kernels or tuple(debian.KERNELS):
+        release = debian.RELEASES.get(name)
+        if release is None:
+            continue
+        try:
+            packages = debian.download(store / f"packages-{release}", [debian.KERNELS[name]], [release])
+        except LabUnavailableError as error:
+            say(f"no kernel {name}: {error}")
+        else:
+            found += [package for package in packages if debian.is_kernel(package)]
+    return found
 
 
 def recipe_key(flavour: Flavour = PLAIN) -> str:
