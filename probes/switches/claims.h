@@ -108,23 +108,89 @@ static __always_inline int has_cpu(const u64 *words, u32 cpu)
         return words[(cpu >> 6) & (CPU_WORDS - 1)] >> (cpu & 63) & 1;
 }
 
-/* The deepest claim among the ancestors of the current task's cgroup. */
-static __always_inline void find_place(struct place_entry *e, u64 cgroup, u32 generation)
+#define read_kernel(type, base, offset) ({                                                      \
+        type value = 0;                                                                         \
+        bpf_probe_read_kernel(&value, sizeof(value), (void *)(base) + (offset));                \
+        value;                                                                                  \
+})
+
+/* A member of a struct that the tracepoint gave us: the verifier knows its type, and no helper is needed. */
+#define loaded(type, base, offset) ({                                                           \
+        u64 value;                                                                              \
+        asm volatile("%0 = *(" #type " *)(%1 + %2)" : "=r"(value) : "r"(base), "i"(offset));    \
+        (type)value;                                                                            \
+})
+
+/* The id of a cgroup's ancestor, or its own, at a level: before Linux 6.1 (7f203bc89eb6) only ids were kept. */
+static __always_inline u64 ancestor_id(void *cgroup, int level)
 {
-        struct claim_root *root = 0, *r;
-        u32 cpu = bpf_get_smp_processor_id();
+#ifdef OFF_CGROUP_ANCESTORS
+        void *ancestor = read_kernel(void *, cgroup, OFF_CGROUP_ANCESTORS + level * sizeof(void *));
+
+        return read_kernel(u64, read_kernel(void *, ancestor, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
+#else
+        return read_kernel(u64, cgroup, OFF_CGROUP_ANCESTOR_IDS + level * sizeof(u64));
+#endif
+}
+
+/*
+ * The root at or above a cgroup: the deepest claim's if there is one; the pods' root never goes over a claim above it.
+ * `space` is 0 for the v2 hierarchy and CPUSET_SPACE for the v1 hierarchy of the cpuset controller.
+ */
+static __always_inline struct claim_root *root_of_cgroup(void *cgroup, u64 space)
+{
+        struct claim_root *root = 0;
+        int depth = read_kernel(u32, cgroup, OFF_CGROUP_LEVEL);
+
+#pragma clang loop unroll(disable)
+        for (int level = 0; level < MAX_LEVELS; level++) {
+                /*
+                 * The compiler must not count to the lesser of both by itself: it compares for equality then, and a
+                 * verifier before Linux 6.8 does not see that this ends ("The sequence of 8193 jumps is too complex").
+                 */
+                asm volatile("" : "+r"(depth));
+                if (level > depth)
+                        break;
+                u64 id = ancestor_id(cgroup, level) | space;
+                struct claim_root *r = roots.lookup(&id);
+
+                if (r && (!root || r->ident != PODS_IDENT))
+                        root = r;
+        }
+        return root;
+}
+
+/* The same about the current task's cgroup. */
+static __always_inline struct claim_root *root_of_current(void)
+{
+#ifdef OFF_CGROUP_ANCESTORS
+        struct claim_root *root = 0;
 
 #pragma clang loop unroll(disable)
         for (int level = 0; level < MAX_LEVELS; level++) {
                 u64 id = bpf_get_current_ancestor_cgroup_id(level);
+                struct claim_root *r;
 
                 if (!id)
                         break;
                 r = roots.lookup(&id);
-                /* From the top down: the deepest wins, but the pods' root never over a claim above it. */
                 if (r && (!root || r->ident != PODS_IDENT))
                         root = r;
         }
+        return root;
+#else
+        /* Programs like these have that helper since Linux 5.15 (95b861a7935b); all that lack it keep ids. */
+        void *sets = read_kernel(void *, (void *)bpf_get_current_task(), OFF_TASK_STRUCT_CGROUPS);
+
+        return root_of_cgroup(read_kernel(void *, sets, OFF_CSS_SET_DFL_CGRP), 0);
+#endif
+}
+
+/* Where the current task is: the deepest claim's place. */
+static __always_inline void find_place(struct place_entry *e, u64 cgroup, u32 generation)
+{
+        struct claim_root *root = root_of_current();
+        u32 cpu = bpf_get_smp_processor_id();
         int slot = root ? root->slot : WATCHED_SLOT;
         u32 *buffer = live.lookup(&slot);
         int index = buffer ? slot * MASK_BUFFERS + (*buffer & (MASK_BUFFERS - 1)) : 0;
@@ -154,58 +220,6 @@ static __always_inline struct place_entry *current_place(struct place_cache *cac
         if (e->cgroup != cgroup || e->generation != generation)
                 find_place(e, cgroup, generation);
         return e;
-}
-
-#define read_kernel(type, base, offset) ({                                                      \
-        type value = 0;                                                                         \
-        bpf_probe_read_kernel(&value, sizeof(value), (void *)(base) + (offset));                \
-        value;                                                                                  \
-})
-
-/* A member of a struct that the tracepoint gave us: the verifier knows its type, and no helper is needed. */
-#define loaded(type, base, offset) ({                                                           \
-        u64 value;                                                                              \
-        asm volatile("%0 = *(" #type " *)(%1 + %2)" : "=r"(value) : "r"(base), "i"(offset));    \
-        (type)value;                                                                            \
-})
-
-/* The id of a cgroup's ancestor, or its own, at a level: before Linux 6.1 (7f203bc89eb6) only ids were kept. */
-static __always_inline u64 ancestor_id(void *cgroup, int level)
-{
-#ifdef OFF_CGROUP_ANCESTORS
-        void *ancestor = read_kernel(void *, cgroup, OFF_CGROUP_ANCESTORS + level * sizeof(void *));
-
-        return read_kernel(u64, read_kernel(void *, ancestor, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
-#else
-        return read_kernel(u64, cgroup, OFF_CGROUP_ANCESTOR_IDS + level * sizeof(u64));
-#endif
-}
-
-/*
- * The same question about any cgroup, for the rare events: the root at or above it, the deepest claim's if there is one.
- * `space` is 0 for the v2 hierarchy and CPUSET_SPACE for the v1 hierarchy of the cpuset controller.
- */
-static __always_inline struct claim_root *root_of_cgroup(void *cgroup, u64 space)
-{
-        struct claim_root *root = 0;
-        int depth = read_kernel(u32, cgroup, OFF_CGROUP_LEVEL);
-
-#pragma clang loop unroll(disable)
-        for (int level = 0; level < MAX_LEVELS; level++) {
-                /*
-                 * The compiler must not count to the lesser of both by itself: it compares for equality then, and a
-                 * verifier before Linux 6.8 does not see that this ends ("The sequence of 8193 jumps is too complex").
-                 */
-                asm volatile("" : "+r"(depth));
-                if (level > depth)
-                        break;
-                u64 id = ancestor_id(cgroup, level) | space;
-                struct claim_root *r = roots.lookup(&id);
-
-                if (r && (!root || r->ident != PODS_IDENT))
-                        root = r;
-        }
-        return root;
 }
 
 /* Ident of the deepest claim at or above a cgroup of the v2 hierarchy, or 0. */
