@@ -31,12 +31,6 @@ class Bins:
         """Close the running slot: nothing was used."""
         self.add(until_ns, self._sum_ns)
 
-    def ran(self, since_ns: int, at_ns: int, total_ns: int) -> None:
-        """Close the running slot, as :meth:`add`: all that is new in it was used after ``since_ns``."""
-        if since_ns > self._edge_ns:
-            self.slept(since_ns)
-        self.add(at_ns, total_ns)
-
     def add(self, at_ns: int, total_ns: int) -> None:
         """Close the running slot: the claim has used ``total_ns`` since the window was opened."""
         if at_ns <= self._edge_ns:

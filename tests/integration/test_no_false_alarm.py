@@ -16,6 +16,7 @@ import pytest
 
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
+from tests.integration.probe_lab import wait_for
 from tests.seeds import SOAK
 from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.apply.sandbox import sandbox
@@ -93,6 +94,11 @@ def assert_clean(evidence: Evidence) -> None:
     assert (evidence.coverage.lost_events, evidence.coverage.map_full, evidence.coverage.missed_runs) == (0, 0, 0)
 
 
+def switches(evidence: Evidence) -> int:
+    """Count those of all claims."""
+    return sum(row.switches for row in evidence.cpu_use)
+
+
 @pytest.mark.skipif(len(ONLINE) < 2, reason="cpuset changes need two CPUs")
 def test_cpuset_changes_under_full_load_are_transitions(ledger: Ledger) -> None:
     """Shrink, grow and move to disjoint CPUs, again and again: no violation, and every change is recorded.
@@ -111,13 +117,14 @@ def test_cpuset_changes_under_full_load_are_transitions(ledger: Ledger) -> None:
             with observer.changing("a", cpus):
                 live.set_cpus("a", cpus)
             changes += 1
+        # With the lowest weight the load has what others leave: 7 switches a change once, while 100 of them were made.
+        wait_for(lambda: switches(observer.snapshot()) > 10 * changes, "the load has run")
         evidence = observer.close_window()
 
     assert_clean(evidence)
     assert changes >= (CHANGES if SOAK else LEAST)
     assert sum(1 for transition in evidence.transitions if transition.what == "mask-change") == changes
-    # The load ran between the changes: with the lowest weight it has what others leave, 7 switches a change at times.
-    assert sum(row.switches for row in evidence.cpu_use) > changes
+    assert switches(evidence) > 10 * changes
 
 
 @pytest.mark.parametrize("runtime", ["cgroupfs", "runc"])

@@ -249,10 +249,10 @@ def _weight_problem(reading: Compared, claim: Claim, files: CgroupFiles) -> str 
 
 
 def _memory_problem(promised: int, found: int | None) -> str | None:
-    if found is None or found == promised or found in whole_pages(promised):
-        return None if found is None else ""
+    if found is None:
+        return None
     shown = ["none" if limit == NO_LIMIT else f"{limit} bytes" for limit in (found, promised)]
-    return f"{shown[0]}, promised {shown[1]}"
+    return "" if found in whole_pages(promised) else f"{shown[0]}, promised {shown[1]}"
 
 
 RULE = Rule(
