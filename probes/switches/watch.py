@@ -159,7 +159,8 @@ class SwitchWatch(Watch[SwitchEdge]):
             if bins is None:
                 bins = self._bins[subject.name] = Bins(subject.name)
             if bins.total_ns != total_ns:
-                bins.ran(self._ticked_ns, now, total_ns)
+                bins.slept(self._ticked_ns)
+                bins.add(now, total_ns)
         self._ticked_ns = now
 
     def _since_ticked(self) -> list[tuple[Subject, int]]:
