@@ -31,7 +31,8 @@ class Joining:
         Where the claim has a v1 cpuset a task joins twice. One that is outside the cpuset is looked at again in a later
         scan: if it is still there when the patience is over, it never joined. Whoever was inside meanwhile, or no
         member, begins anew. A move that is under way since before the thread was looked at (``looked_ns``) has a writer
-        without a CPU, and may be this thread's: the next scan decides.
+        without a CPU, and may be this thread's: the next scan decides. A thread that exits outside the cpuset is never
+        complete: its process may have joined without it, and what it still runs is the ledger's to judge.
         """
         key = (subject.ident, tid)
         text = read_control(self._root / f"proc/{tid}/cgroup") or ""
@@ -39,6 +40,8 @@ class Joining:
         if not member or subject.cpuset_id is None or inside(text, "cpuset", subject.claim.cgroup):
             self._known.pop(key, None)
             return member and not any(begun_ns <= looked_ns for begun_ns in self._moving())
+        if procfs.exits(tid, self._root):
+            return False
         now_ns, start = time.monotonic_ns(), procfs.start_time(tid, self._root)
         known = self._known.get(key)
         if known is None or known[0] != start:

@@ -105,6 +105,7 @@ enum piece_flags {
         PIECE_MEMBER = 16,              /* there was a record: member_* say what it said */
         PIECE_INCOMPLETE = 32,          /* and its cpuset may still follow */
         PIECE_UNANNOUNCED = 64,         /* the thread has no record of its own: its process's counts */
+        PIECE_OVERLOOKED = 128,         /* it exits, outside the claim's v1 cpuset: its process joined that without it */
 };
 
 /* An interval, or what ran of it, in which the task was moved, or of which the kernel has not said where it was. */

@@ -4,6 +4,20 @@
  * goes to user space as it is.
  */
 
+/*
+ * The kernel moves no task that exits (K35): a thread that its process's second joining finds on its way out stays in the
+ * cpuset that the process has left.
+ */
+static __always_inline int overlooked(u32 ident)
+{
+        int zero = 0;
+        struct config *c = config.lookup(&zero);
+        void *task = (void *)bpf_get_current_task();
+
+        return c && c->cpuset_hierarchy && ident && read_kernel(u32, task, OFF_TASK_STRUCT_FLAGS) & PF_EXITING &&
+               !in_cpuset_of(read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS), ident);
+}
+
 /* Time is in the rows of nobody yet: without this record the run is incomplete. */
 static __always_inline void send_piece(struct cpu_state *st, struct place_entry *e, struct span *s, struct member *m,
                                        u32 ident, u32 flags)
@@ -46,6 +60,8 @@ static __always_inline void send_piece(struct cpu_state *st, struct place_entry 
                 flags |= PIECE_FROM_IDLE;
         if (st->counted_start_ns == s->start && (st->counted & COUNTED_OUTSIDE))
                 flags |= PIECE_COUNTED;
+        if (overlooked(e->ident))
+                flags |= PIECE_OVERLOOKED;
         p->flags = flags;
         bpf_get_current_comm(p->comm, sizeof(p->comm));
         events.ringbuf_submit(p, 0);
@@ -86,20 +102,24 @@ static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e
         struct member *m = membership(id, id >> 32);
         u32 ident = m ? m->ident : 0;
         int incomplete = m && m->incomplete && s->now - m->joined_ns <= PATIENCE_NS;
+        int home = e->place == PLACE_INSIDE || e->place == PLACE_FREE;
 
         if (ident && ident != PODS_IDENT && ident != e->ident && !idents.lookup(&ident))
                 m = 0, ident = 0;       /* its claim was removed */
         /* Record and cgroup agree, and have since before the interval began: all of it is the claim's. */
         if (ident == e->ident && (!m || m->at_ns <= s->from)) {
-                if (!incomplete) {
+                if (!incomplete && (home || !note || !(*note & NOTE_LEFT) || !overlooked(ident))) {
                         if (note && s->ended)   /* a tick may meet a thread whose switches nobody reports */
                                 *note = (*note & (NOTE_LIFE | NOTE_LEFT | NOTE_SEEN)) | key;
                         return 0;
                 }
                 /* Between its two joinings, but where it may be after both: nothing to cut. */
-                if (e->place == PLACE_INSIDE || e->place == PLACE_FREE)
+                if (home)
                         return 0;
         }
+        /* It exits between its two joinings: the second will not move it, whatever its process's record says then. */
+        if (note && incomplete && read_kernel(u32, bpf_get_current_task(), OFF_TASK_STRUCT_FLAGS) & PF_EXITING)
+                *note |= NOTE_LEFT;
         begin_at_arrival(st, s);
         send_piece(st, e, s, m, ident, (m ? PIECE_MEMBER : 0) | (incomplete ? PIECE_INCOMPLETE : 0));
         return 1;

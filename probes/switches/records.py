@@ -201,9 +201,8 @@ FOREVER_NS = (1 << 64) - 1
 """``grace_until_ns`` while a change is under way; ``Member.at_ns`` while the program has not written the time yet."""
 
 EVENT_OUTSIDE, EVENT_PIECE, EVENT_MOVE, EVENT_COMPLETE = range(1, 5)
-PIECE_ENDED, PIECE_TICK, PIECE_FROM_IDLE, PIECE_COUNTED, PIECE_MEMBER, PIECE_INCOMPLETE, PIECE_UNANNOUNCED = (
-    1 << bit for bit in range(7)
-)
+PIECE_ENDED, PIECE_TICK, PIECE_FROM_IDLE, PIECE_COUNTED, PIECE_MEMBER, PIECE_INCOMPLETE = (1 << bit for bit in range(6))
+PIECE_UNANNOUNCED, PIECE_OVERLOOKED = 64, 128
 PODS_IDENT = 0xFFFFFFFF
 CPUSET_SPACE = 1 << 63
 """Added to a cgroup's id where it is one of the v1 cpuset hierarchy."""

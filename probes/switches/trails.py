@@ -11,7 +11,8 @@ the kernel's word exists, and waits for it where it may still come:
   move is under way, was there all the time.
 - Where cpusets are in a v1 hierarchy, a joining is complete with the later of its two attaches. A cpuset that comes
   within the patience after the identity completes the joining; without it the task is a member from the first.
-- A word forgives only what came just before it, never anything earlier.
+- A word forgives only what came just before it, never anything earlier; but the kernel moves no task that exits: what
+  such a thread runs after its process has completed a joining is still between the two.
 - A process of several threads may be moved to where its leader is already: a word that changes nothing for some.
 
 Source: kernel/cgroup/cgroup.c, ``cgroup_migrate_execute`` and ``cgroup_attach_task``.
@@ -29,6 +30,7 @@ from probes.switches.records import (
     EVENT_COMPLETE,
     PIECE_INCOMPLETE,
     PIECE_MEMBER,
+    PIECE_OVERLOOKED,
     PIECE_UNANNOUNCED,
     PODS_IDENT,
     MoveEvent,
@@ -169,7 +171,7 @@ class Trails:
                     return None
                 # Nobody moved it in: it was there, however it came.
                 stays[-1] = replace(stays[-1], ident=piece.cgroup_ident, cgroup=piece.cgroup)
-        return self._marked(stays, steps, heard_ns)
+        return self._marked(stays, steps, heard_ns, overlooked=bool(piece.flags & PIECE_OVERLOOKED))
 
     def _of(self, piece: Piece) -> list[_Step]:
         found = [*self._steps.get((False, piece.tid, piece.life), [])]
@@ -179,17 +181,23 @@ class Trails:
             found += self._steps.get((False, piece.tgid, piece.tgid_life), [])
         return sorted(found, key=lambda step: step.at_ns)
 
-    def _marked(self, stays: list[Stay], steps: list[_Step], heard_ns: int) -> tuple[Stay, ...] | None:
+    def _marked(
+        self, stays: list[Stay], steps: list[_Step], heard_ns: int, *, overlooked: bool
+    ) -> tuple[Stay, ...] | None:
         """Mark what was spent between the two attaches of a joining; ``None`` where the second may still come.
 
         A completion names the joining that it completes: it forgives no earlier one.
+
+        :param overlooked: the second did not move this task, which exits: it has not ended for the last part.
         """
         done: list[Stay] = []
         for stay in stays:
             completed = any(
                 step.completes
                 and step.ident == stay.ident
-                and step.joined_ns <= stay.from_ns < step.at_ns <= step.joined_ns + self._patience_ns
+                and step.joined_ns <= stay.from_ns
+                and (stay.from_ns < step.at_ns or (overlooked and stay is stays[-1]))
+                and step.at_ns <= step.joined_ns + self._patience_ns
                 for step in steps
             )
             join = next((step for step in reversed(steps) if step.at_ns <= stay.from_ns), None)

@@ -13,84 +13,20 @@ from pathlib import Path
 import pytest
 
 from probes.observer import Observer
-from tests.integration.membership_lab import (
-    Account,
-    Mover,
-    complete,
-    consistent,
-    cpuset,
-    home,
-    procs,
-    switches_on,
-    total,
-    verdict,
-)
-from tests.integration.perf_account import PERIOD_NS, PerfAccount
-from tests.integration.probe_lab import cgroup
-from toolkit.host import cgroupfs
-from toolkit.model.claims import Claim, ClaimSet
+from tests.integration.cpuset_lab import IN, MARKS, ONLINE, OUT, Place, clean, narrow, placed, play, wide
+from tests.integration.membership_lab import consistent, cpuset, home, switches_on, total, verdict
+from tests.integration.perf_account import PERIOD_NS
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome
 
-ONLINE = sorted(os.sched_getaffinity(0))
-IN, OUT = ONLINE[0], ONLINE[-1]
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs"),
-    pytest.mark.skipif(cgroupfs.detect().is_v2("cpuset"), reason="a task joins once: cpusets are in the v2 hierarchy"),
-]
-
-
-class Place:
-    """A cgroup in both hierarchies, with the claim that its tasks stay on ``IN``."""
-
-    def __init__(self, path: str, join_cpuset: Path) -> None:
-        self.path, self.cpuset, self.identity = path, join_cpuset, procs(path)
-        self.claims = ClaimSet(claims=(Claim(name="db", cgroup=path, cpus=CpuSet.of([IN])),))
-        mount = cgroupfs.detect().controller_dir("cpuset")
-        mine = next(line for line in Path("/proc/self/cgroup").read_text().splitlines() if ":cpuset:" in line)
-        self.cpuset_home = mount / mine.split(":", 2)[2].strip("/") / "cgroup.procs"
+pytestmark = MARKS
 
 
 @pytest.fixture(params=["narrow", "wide"])
 def place(observer: Observer, request: pytest.FixtureRequest) -> Iterator[Place]:
-    """Its cpuset is what is claimed (narrow), or everything (wide): then a member can escape."""
-    path = f"/pinproof-cpusets-{os.getpid()}"
-    cpus = [IN] if request.param == "narrow" else ONLINE
-    with cpuset(path, CpuSet.of(cpus)) as file, cgroup(path[1:]):
-        one = Place(path, file)
-        observer.add_claim(one.claims.claims[0])
+    """As :func:`placed` makes it."""
+    with placed(observer, request.param) as one:
         yield one
-        observer.remove_claim("db")
-
-
-narrow = pytest.mark.parametrize("place", ["narrow"], indirect=True)
-wide = pytest.mark.parametrize("place", ["wide"], indirect=True)
-
-
-def play(observer: Observer, mover: Path, script: str) -> tuple[Evidence, Account, PerfAccount]:
-    """Play a script in a window; returns the account, and perf's on ``OUT``.
-
-    Before everybody else: on a busy machine a joining must not take longer than the patience because others ran.
-    """
-    with Mover(mover, f"ready {script} tell") as run, PerfAccount(run.pid, OUT, observer) as perf:
-        os.setpriority(os.PRIO_PROCESS, run.process.pid, -20)
-        observer.open_window()
-        run.go()
-        account = run.account()
-        evidence = observer.close_window()
-        perf.close()
-        run.end()
-        complete(evidence)
-        return evidence, account, perf
-
-
-def clean(evidence: Evidence, place: Place) -> None:
-    """Assert that nothing was outside."""
-    use = total(evidence)
-    assert (use.out_of_set_ns, use.out_of_set_switches, evidence.offenders) == (0, 0, ())
-    assert verdict(place.claims, evidence, "cpuset-containment") is not Outcome.FAILED
 
 
 @narrow

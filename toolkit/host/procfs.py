@@ -24,6 +24,7 @@ from pathlib import Path
 from toolkit.host.cgroup_mounts import read_control, unescape
 from toolkit.model import names
 
+PF_EXITING = 0x00000004
 PF_NO_SETAFFINITY = 0x04000000
 """Userland may not meddle with cpus_mask: together with a single allowed CPU, a thread of that CPU."""
 
@@ -60,6 +61,14 @@ def flags(tid: int, root: Path = Path("/")) -> int | None:
 def kernel_binds(tid: int, root: Path = Path("/")) -> bool:
     """Return whether only the kernel may choose a task's CPUs, as those of a CPU's own threads and of its workers."""
     return bool((flags(tid, root) or 0) & PF_NO_SETAFFINITY)
+
+
+def exits(tid: int, root: Path = Path("/")) -> bool:
+    """Return whether a task is on its way out; no attach moves it any more.
+
+    Source: kernel/cgroup/cgroup.c, ``cgroup_migrate_add_task()``.
+    """
+    return bool((flags(tid, root) or 0) & PF_EXITING)
 
 
 def comm(tid: int, root: Path = Path("/")) -> str:

@@ -15,6 +15,8 @@
  *   into DIR { ... }    clone3(CLONE_INTO_CGROUP), wait       vfork ARG...;   vfork, run a mover of these words, wait
  *   tid N { ... }       clone3(set_tid), wait                 tidinto N DIR { ... }   both
  *   exec WORD ...       become a mover of these words         gone      this thread ends, its process need not
+ *   files N             have N files open that no other thread has: its end takes so much longer
+ *   raise N             raise flag N (0 to 7) of this process await N   spin until it is raised
  *   workers CPU N       N reads of 4 MiB of urandom by io_uring workers on CPU
  *   poller CPU US       an io_uring poller on CPU that spins for US
  *
@@ -24,11 +26,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +44,7 @@
 static char *self;
 static pthread_t threads[64];
 static int n_threads;
+static volatile int flags[8];
 
 static void run(char **w);
 
@@ -108,6 +113,20 @@ static void say_and_hear(const char *line)
         hear();
 }
 
+static void open_files(int n)
+{
+        struct rlimit limit;
+
+        if (unshare(CLONE_FILES) || getrlimit(RLIMIT_NOFILE, &limit))
+                fail("unshare");
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &limit))
+                fail("setrlimit");
+        while (n--)
+                if (open("/dev/null", O_RDONLY | O_CLOEXEC) < 0)
+                        fail("open");
+}
+
 /* Words about this task. Like each group of words: returns the last one that it used, or NULL: not one of these. */
 static char **itself(char **w)
 {
@@ -133,6 +152,13 @@ static char **itself(char **w)
                 prctl(PR_SET_NAME, *++w);
         } else if (!strcmp(*w, "gone")) {
                 syscall(SYS_exit, 0);
+        } else if (!strcmp(*w, "files")) {
+                open_files(atoi(*++w));
+        } else if (!strcmp(*w, "raise")) {
+                flags[atoi(*++w) & 7] = 1;
+        } else if (!strcmp(*w, "await")) {
+                for (w++; !flags[atoi(*w) & 7];)
+                        ;
         } else {
                 return NULL;
         }

@@ -11,6 +11,7 @@ import pytest
 from probes.masks.threads import ThreadMasks
 from probes.subjects import Subject
 from toolkit.host.cgroupfs import Hierarchy, Mode
+from toolkit.host.procfs import PF_EXITING
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 
@@ -37,9 +38,13 @@ class Tree:
         self.masks = ThreadMasks(hierarchy, root, 0, 0, 0, lambda: self.moves)
         self.began(100)
 
-    def began(self, ticks: int) -> None:
+    def began(self, ticks: int, flags: int = 0) -> None:
         """Let another thread have the id."""
-        (self.root / f"proc/{TID}/stat").write_text(f"{TID} (x) R {'0 ' * 18}{ticks} 0\n")
+        (self.root / f"proc/{TID}/stat").write_text(f"{TID} (x) R {'0 ' * 5}{flags} {'0 ' * 12}{ticks} 0\n")
+
+    def exits(self) -> None:
+        """Let it be on its way out, for however long that takes."""
+        self.began(100, PF_EXITING)
 
     def between(self) -> None:
         """Joined the identity, not the cpuset: the mask is wide."""
@@ -83,6 +88,19 @@ def test_a_thread_that_never_joins_is_read(tmp_path: Path) -> None:
     for _ in range(2):
         tree.between()
         tree.scan()
+    assert tree.wide() == 1
+
+
+def test_a_thread_that_exits_between_the_two_is_not_read(tmp_path: Path) -> None:
+    """The kernel moves it no more; one that is outside with the claim's cpuset is read, its end too."""
+    tree = Tree(tmp_path)
+    tree.exits()
+    for _ in range(3):
+        tree.between()
+        tree.scan()
+    assert tree.wide() == 0
+    tree.escaped()
+    tree.scan()
     assert tree.wide() == 1
 
 

@@ -13,6 +13,7 @@ from probes.switches import trails as module
 from probes.switches.records import (
     EVENT_COMPLETE,
     PIECE_INCOMPLETE,
+    PIECE_OVERLOOKED,
     PIECE_UNANNOUNCED,
     MoveEvent,
 )
@@ -157,6 +158,31 @@ def test_a_completion_forgives_no_earlier_stay() -> None:
         (1, 30, True),
         (1, 100, False),
     ]
+
+
+def test_a_thread_that_exits_is_not_moved_by_the_completion() -> None:
+    """Its rest is between the two joinings, whether or not the interval began before its process completed them."""
+    for begin in (25, 40):
+        trails = trails_of(joining(20, 1), completed(30, 1, 20))
+        for flags, last in ((PIECE_OVERLOOKED, True), (0, False)):
+            stays = trails.cut(piece(begin, 60, 1, (1, 30), flags, tid=11), LATER)
+            assert stays is not None
+            assert stays[-1].joining is last
+            assert all(stay.joining for stay in stays[:-1])
+
+
+def test_the_end_of_a_thread_is_forgiven_nothing_else() -> None:
+    """No completion, one that came too late, or one of a joining before: then it was outside."""
+    late = 20 + PATIENCE + 1
+    for events in ([joining(20, 1)], [joining(20, 1), completed(late, 1, 20)]):
+        stays = trails_of(*events).cut(piece(late + 5, late + 60, 1, (1, late), PIECE_OVERLOOKED, tid=11), LATER)
+        assert stays is not None
+        assert not any(stay.joining for stay in stays)
+    # It left one claim, after it had joined that, and joined another: its time in the first is not its end.
+    trails = trails_of(joining(20, 1), completed(30, 1, 20), move(50, 2, 1), completed(55, 2, 50))
+    stays = trails.cut(piece(40, 80, 2, (2, 55), PIECE_OVERLOOKED), LATER)
+    assert stays is not None
+    assert [(stay.ident, stay.joining) for stay in stays] == [(1, False), (2, True), (2, True)]
 
 
 def test_without_the_cpuset_it_is_a_member_from_the_first() -> None:
