@@ -11,12 +11,15 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.integration.apply_support import container, online, request, traces, wait_until
+from tests.integration.apply_support import container, online, processes, request, traces, wait_until
 from tests.seeds import SEED, SOAK
 from toolkit.apply import kill, runs
+from toolkit.apply.cgroupfs_runtime import CgroupfsRuntime
+from toolkit.apply.oci_runtime import OciRuntime
 from toolkit.apply.sandbox import sandbox
 from toolkit.host import cgroupfs, procfs
 from toolkit.model.cpuset import CpuSet
@@ -125,6 +128,24 @@ def test_a_storm_that_is_only_in_v1_dies_too() -> None:
     assert wait_until(lambda: (top / "cgroup.procs").read_text() != "")
     kill.remove([top])
     assert not top.exists()
+
+
+@pytest.mark.parametrize("runtime", ["cgroupfs", "runc"])
+def test_all_containers_are_killed_before_one_is_waited_for(monkeypatch: pytest.MonkeyPatch, runtime: str) -> None:
+    """One of the lowest weight would die after the others have ended: they have the CPU time that it needs."""
+    kind = CgroupfsRuntime if runtime == "cgroupfs" else OciRuntime
+    stop, left = kind.stop, []
+
+    def last(self: CgroupfsRuntime | OciRuntime, *args: Any) -> None:
+        wait_until(lambda: processes("k-all") == [])
+        left.append(processes("k-all"))
+        stop(self, *args)
+
+    monkeypatch.setattr(kind, "stop", last)
+    spins = WorkloadKind.SPIN
+    with sandbox(request(container("a", spins), container("b", spins)), run_id="k-all", runtime=runtime):
+        assert processes("k-all") != []
+    assert left == [[], []]
 
 
 def test_masks_kept_by_a_dead_run_are_put_back() -> None:
