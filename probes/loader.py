@@ -51,10 +51,11 @@ class LoadedPrograms:
         self.maps.clear()
 
 
-def load(request: Request, root: Path) -> LoadedPrograms:
+def load(request: Request, root: Path, *, keep: bool = True) -> LoadedPrograms:
     """Load what an earlier start has compiled from the same request, else compile it and keep it.
 
     :param root: the unit is kept below ``root/var/cache/pinproof``.
+    :param keep: ``False``: write nothing there.
     :raises HostUnsupportedError: as :func:`compile_and_load`.
     """
     names = tuple(program.name for program in request.programs)
@@ -65,7 +66,7 @@ def load(request: Request, root: Path) -> LoadedPrograms:
         # place, or says so.
         with contextlib.suppress(HostUnsupportedError, OSError):
             return _load_kept(kept, request)
-    return compile_and_load(replace(request, keep_as=key, root=str(root)))
+    return compile_and_load(replace(request, keep_as=key, root=str(root)) if keep else request)
 
 
 def _load_kept(kept: unit.Unit, request: Request) -> LoadedPrograms:

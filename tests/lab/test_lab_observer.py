@@ -111,6 +111,15 @@ def test_every_switch_was_judged(guest: Guest, evidence: Evidence) -> None:
 
 
 @EVERYWHERE
+@pytest.mark.usefixtures("watched")
+def test_doctor_has_asked_this_kernel(guest: Guest) -> None:
+    """It has loaded the programs, not concluded from what they are made of; they were compiled before."""
+    report = json.loads(guest.pinproof("doctor", "--json").check().text)
+    (row,) = [fact for fact in report["capabilities"] if fact["name"] == "probes"]
+    assert row["available"], row["detail"]
+
+
+@EVERYWHERE
 def test_nothing_is_left(guest: Guest, watched: dict[str, Any]) -> None:
     """After the sandbox no cgroup of ours exists in any hierarchy."""
     assert watched["left"] == []

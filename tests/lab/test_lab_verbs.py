@@ -11,6 +11,8 @@ from tests.lab.harness.plugin import guests
 from tests.lab.harness.snapshot import GuestKind
 from tests.lab.harness.verdicts import assert_clean, verdicts_of
 
+COMPILE_S = 400
+"""The emulated guest has not compiled the probes before."""
 NOT_INSTALLED = "grpcio"
 """The image has what pinproof needs, and none of its extras."""
 
@@ -18,7 +20,7 @@ NOT_INSTALLED = "grpcio"
 @guests(GuestKind())
 def test_doctor_finds_everything_on_v2(guest: Guest) -> None:
     """Every capability is there, runc and crun too, but the library of the extra ``kubelet``; and every verb works."""
-    report = json.loads(guest.pinproof("doctor", "--json").check().text)
+    report = json.loads(guest.pinproof("doctor", "--json", timeout_s=COMPILE_S).check().text)
     assert report["can_run"] is True
     assert [fact["name"] for fact in report["capabilities"] if not fact["available"]] == [NOT_INSTALLED]
     assert {verb: missing for verb, missing in report["verbs"].items() if missing} == {}

@@ -24,6 +24,7 @@ from toolkit.report.isolation_text import isolation_data, isolation_text
 from toolkit.report.layout import fitted, paragraph, table
 from toolkit.session.cpu_roles import roles_of_kernel, roles_of_kubelet
 from toolkit.session.isolation import findings
+from toolkit.session.probe_capability import with_probes
 from toolkit.sources.kubelet.configuration import file_names, load_configuration
 from toolkit.verbs import VERBS
 
@@ -50,6 +51,7 @@ def command(
 ) -> None:
     """Test what each verb needs; where something is missing, print the reason and the remedy.
 
+    The probes are loaded, as the first observation would, and let go: seconds where they have never been compiled.
     Changes nothing.
 
     Exit code: 0 if `run` can work here, 4 if it cannot. With --isolation: 0 nothing was found, 1 something breaks a
@@ -60,7 +62,7 @@ def command(
         sys.exit(_isolation(sysroot or Path("/"), kubelet_config, config_dir, exclusive, as_json=as_json))
     if kubelet_config or exclusive is not None or sysroot:
         raise click.UsageError("--kubelet-config, --config-dir, --exclusive and --sysroot go with --isolation")
-    report = read_capabilities()
+    report = with_probes(read_capabilities())
     if as_json:
         data = {"schema": "pinproof.doctor/1", "can_run": report.can_run, **_plain(report)}
         print_json(data)

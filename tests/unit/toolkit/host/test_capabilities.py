@@ -14,6 +14,8 @@ from toolkit.cli import doctor
 from toolkit.cli.main import cli
 from toolkit.host import bpf_syscalls, capabilities
 from toolkit.host.capabilities import Capability, HostReport, _root, read_capabilities, working_verbs
+from toolkit.session import probe_capability
+from toolkit.session.probe_capability import with_probes
 from toolkit.verbs import VERBS
 
 
@@ -132,6 +134,25 @@ def test_doctor_ends_with_the_hosts_answer(monkeypatch: pytest.MonkeyPatch, avai
     as_json = CliRunner().invoke(doctor.command, ["--json"])
     assert as_json.exit_code == code
     assert json.loads(as_json.output)["can_run"] is available
+
+
+@pytest.mark.parametrize("missing", ["btf", "", "crun"])
+def test_the_kernel_is_asked_for_the_probes_where_all_else_is_there(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """The answer stands behind the compiler's row; what is missing before that is the cause, and is not asked twice."""
+    refused = Capability(name="probes", available=False, detail="d", remedy="r", needed_by=("run", "watch"))
+    monkeypatch.setattr(probe_capability, "try_programs", lambda root: refused)
+    needed_by = {"btf": ("run", "watch"), "bcc": ("run", "watch"), "crun": ("run --runtime crun",)}
+    facts = tuple(
+        Capability(name=name, available=name != missing, detail="d", needed_by=verbs)
+        for name, verbs in needed_by.items()
+    )
+    report = with_probes(HostReport(capabilities=facts, verbs=working_verbs(facts)))
+
+    names = [fact.name for fact in report.capabilities]
+    assert names == (["btf", "bcc", "crun"] if missing == "btf" else ["btf", "bcc", "probes", "crun"])
+    assert report.verbs["run"] == (("btf",) if missing == "btf" else ("probes",))
 
 
 def test_doctor_lists_exactly_the_verbs_that_exist() -> None:

@@ -1,0 +1,51 @@
+"""Whether this kernel takes the probes' programs: it is asked by loading them; they are attached to nothing.
+
+What they are made of may all be there, and the kernel's verifier still refuse one: a helper that such a program may not
+call yet (Linux 5.10), a type that is laid out otherwise.
+
+Source: bpf(2), ``BPF_PROG_LOAD``; docs/principles.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from probes import limits
+from probes.composition import build_request
+from probes.loader import load
+from probes.options import ObserveOptions
+from toolkit.errors import HostUnsupportedError
+from toolkit.host.capabilities import Capability, HostReport, working_verbs
+from toolkit.verbs import VERBS, Need
+
+NAME = "probes"
+_AFTER = "bcc"
+
+
+def with_probes(report: HostReport, root: Path = Path("/")) -> HostReport:
+    """Return the report with what the kernel says to the programs, behind the compiler's row.
+
+    Where something is missing that every observation needs it is not asked: that is the cause, and has its remedy.
+    """
+    if report.verbs["watch"]:
+        return report
+    found = list(report.capabilities)
+    at = next((number for number, fact in enumerate(found, 1) if fact.name == _AFTER), len(found))
+    found.insert(at, try_programs(root))
+    capabilities = tuple(found)
+    return replace(report, capabilities=capabilities, verbs=working_verbs(capabilities))
+
+
+def try_programs(root: Path = Path("/")) -> Capability:
+    """Load the programs of all witnesses, and let them go. Seconds, where no earlier start has compiled them."""
+    limits.widen()
+    needed_by = tuple(name for name, verb in VERBS.items() if verb.needs >= Need.OBSERVE)
+    try:
+        loaded = load(build_request(root, ObserveOptions()), root, keep=False)
+    except HostUnsupportedError as error:
+        remedy = "a kernel that takes them (5.10 and later are tested); if this one should, report it with these words"
+        return Capability(name=NAME, available=False, detail=str(error), remedy=remedy, needed_by=needed_by)
+    count = len(loaded.programs)
+    loaded.close()
+    return Capability(name=NAME, available=True, detail=f"tried, works: {count} programs", needed_by=needed_by)
