@@ -23,7 +23,7 @@ def test_affinity_changes_are_observed_without_tracing_system_calls(equipped: Gu
 
 
 @EVERY_KERNEL
-@pytest.mark.parametrize("name", ["contract", "recall", "interrupts", "bandwidth"])
+@pytest.mark.parametrize("name", ["contract", "recall", "interrupts", "bandwidth", "rows"])
 def test_probes_hold_what_they_promise(equipped: Guest, name: str) -> None:
     """The probes' own tests pass on every kernel of the lab."""
     assert_all_passed(run_tests(equipped, f"tests/integration/test_probe_{name}.py"), skips="software emulation")
