@@ -17,8 +17,7 @@ POLL_MS = 10
 IDLE_MS = 500
 """Of one in which nothing can before something is heard: what the programs send ends every round at once (a claimed
 cgroup that was made or deleted, too), and so do a write that the kernel reports and a CPU that went or came
-(:meth:`probes.programs.Programs.end_by`, ``wake``). Half of what an observer may stand still
-(:data:`probes.switches.decoder.SLOT_WAIT_NS`)."""
+(:meth:`probes.programs.Programs.end_by`, ``wake``). Less than chores that may wait for it are allowed to."""
 
 
 class _Hearing:

@@ -19,7 +19,7 @@ MAX_CLAIMS = (1 << 16) - 2
 class ObserveOptions:
     """Options of :class:`probes.observer.Observer`.
 
-    :param max_claims: claims at one time; costs 224 bytes per claim and possible CPU.
+    :param max_claims: claims at one time; costs 256 bytes per claim and possible CPU, and 2 KB.
     :param max_tasks: threads (and processes) of claims whose membership is remembered.
     :param max_irqs: sources of interrupts on watched CPUs in two windows; an entry for each source and CPU.
     :param max_actions: moves between cgroups, and affinity changes, that a CPU reports in a window; others are counted.
@@ -32,7 +32,7 @@ class ObserveOptions:
         moved in, and a joining of a claim's identity for that of its v1 cpuset.
     :param scan_ms: pause between two scans of all threads' masks.
     :param bin_ms: length of the slots of ``usage_bins``, where a bandwidth or a part of contended CPU time is promised;
-        elsewhere they have a second, for no rule asks.
+        elsewhere they have five seconds, for no rule asks.
     :param threads: scan thread masks at all.
     """
 

@@ -10,16 +10,12 @@ from probes.switches import tally
 from probes.switches.nesting import with_nested
 from probes.switches.owners import classify
 from probes.switches.records import CpuState, Row
+from probes.switches.spreads import HORIZON
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Intruder, UsageBin
 from toolkit.model.evidence.switches import SwitchCoverage, SwitchEvidence
 from toolkit.model.nesting import nested
-
-SLOT_WAIT_NS = 1_000_000_000
-"""Slots of CPU time are closed every ``bin_ms``; so much later at most. A quota is followed at the resolution at which
-its control file is: about once a second. Our own wait behind 40 runnable tasks of a 3 ms slice, and behind a reader of
-the evidence so far, is shorter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +48,7 @@ class SwitchReading(Reading):
     :param rows: by ident: a claim's counters, one row for each CPU.
     :param cuts: by ident and CPU: how often a task came or went while it ran there.
     :param cgroups: paths of the intruders' cgroups, by id.
-    :param slot_gap: the longest time between two closings of the slots of CPU time, and when it began (ns).
+    :param slot_gap: the longest time between two readings of the slots of CPU time, and when it began (ns).
     :param dropped: intervals and moves that were not kept.
     :param observer_pid: whose tasks are the toolkit's.
     :param blind_spots: what cannot be seen on this kernel.
@@ -139,7 +135,7 @@ class SwitchReading(Reading):
 
     def _slots(self, frame: Frame) -> list[BlindSpot]:
         longest_ns, from_ns = self.slot_gap
-        if longest_ns <= frame.options.bin_ms * 1_000_000 + SLOT_WAIT_NS:
+        if longest_ns < (HORIZON - 1) * frame.options.bin_ms * 1_000_000:
             return []
         at_ns = max(0, from_ns - frame.start_ns)
         return [

@@ -5,6 +5,7 @@
  * Maps:
  *   rows   per CPU: key window parity * MAX_CLAIMS + slot, value struct row, MAX_CLAIMS * 2 entries; cannot be full (a claim
  *          that finds no free slot is refused by user space).
+ *   spreads  key as of rows, value struct spread, as many entries; cannot be full.
  */
 /*
  * Two windows, one after the other: user space reads those of one window together, ten times a second. A closed window's
@@ -32,8 +33,38 @@ static __always_inline struct row *row_of(struct cpu_state *st, u32 slot)
         return rows.lookup(&index);
 }
 
-static __always_inline void add_to_row(struct cpu_state *st, struct row *row, u64 now, u64 still, int ended, int tick)
+/*
+ * How CPU time was spread. What a claim runs on a CPU in a slot goes to what all CPUs ran of it when it runs there again
+ * in a later one; until then user space finds it in the row. So nobody has to be interrupted at the end of each slot,
+ * and what is read does not grow with the CPUs. An interval counts for the slot in which it is charged: a period of the
+ * sampler late at most.
+ */
+BPF_ARRAY(spreads, struct spread, MAX_CLAIMS * 2);
+
+static __always_inline void enter_slot(struct cpu_state *st, struct row *row, u32 claim)
 {
+        int index = (st->window & 1) * MAX_CLAIMS + claim;
+        u32 slot = row->slot, late = st->slot - slot;
+        u64 ns = row->ns - row->slotted_ns;
+        struct spread *s = spreads.lookup(&index);
+
+        /* First: who reads in between finds too little, and the rest next time, but never too much. */
+        *(volatile u64 *)&row->slotted_ns = row->ns;
+        /* What is older was read where it was; its place is for another slot soon. */
+        if (s && ns && late < SLOTS / 2)
+                lock_xadd(&s->ns[slot & (SLOTS - 1)], ns);
+        row->slot = st->slot;
+}
+
+static __always_inline void add_to_row(struct cpu_state *st, struct row *row, u32 claim, u64 now, u64 still, int ended,
+                                       int tick)
+{
+        if (__builtin_expect(now >= st->slot_end_ns, 0)) {
+                st->slot = now / SLOT_NS;
+                st->slot_end_ns = (u64)(st->slot + 1) * SLOT_NS;
+        }
+        if (__builtin_expect((u32)row->slot != st->slot, 0))
+                enter_slot(st, row, claim);
         row->switches += ended;
         row->ns += now - st->charged_ns;
         if (ended)
@@ -104,7 +135,7 @@ static __always_inline struct row *look_up(struct cpu_state *st, u64 *note, u32 
                 begin_at_arrival(st, &s);
                 outside(st, row, e, &s);
         }
-        add_to_row(st, row, now, still, ended, tick);
+        add_to_row(st, row, e->slot, now, still, ended, tick);
         *slot = e->slot;
         return row;
 }
@@ -139,7 +170,7 @@ static __always_inline void charge(struct cpu_state *st, u64 now, int tick)
                 struct row *row = row_of_mark(st, mark);
 
                 if (row)
-                        add_to_row(st, row, now, still, 0, tick);
+                        add_to_row(st, row, mark->slot, now, still, 0, tick);
         }
         st->charged_ns = now;
 }

@@ -67,7 +67,7 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
         st->judged++;
         if (likely(known == news && ns <= SAMPLER_GAP_NS && !clocks_due(st, now))) {
                 if (row)
-                        add_to_row(st, row, now, 0, 1, 0);
+                        add_to_row(st, row, mark->slot, now, 0, 1, 0);
                 if (rare(lag))
                         add_lag(st, row, lag);
                 st->before = row ? mark->slot + 1 : 0;

@@ -8,6 +8,8 @@
 struct row {
         u64 switches;                   /* intervals that ended */
         u64 ns;
+        u64 slotted_ns;                 /* of ns: what is in `spreads` already; what is not was run in this slot */
+        u64 slot;
         u64 idle_wakes;                 /* intervals that ended and had begun on an idle CPU */
         u64 arrival_lag_ns;             /* how long before the switches to its tasks the scheduler let them arrive, */
         u64 departure_lag_ns;           /* and those who came after them (arrivals.h) */
@@ -20,6 +22,16 @@ struct row {
         u64 out_samples;
         u64 details;                    /* detail records sent */
         u64 standstill_ns;              /* of ns: pieces in which the CPU's sampler did not come when it should have */
+};
+
+/*
+ * A claim's CPU time in one window by slots, all CPUs together, at the number of the slot modulo SLOTS: it only grows, so
+ * what an entry had when nobody wrote to it any more is what the next slot at this place begins with.
+ */
+#define SLOTS 128
+
+struct spread {
+        u64 ns[SLOTS];
 };
 
 /* Key of `offenders`; by CPU, so that one CPU alone writes an entry. */
@@ -143,7 +155,8 @@ struct cpu_state {
         u32 from_idle;                  /* the running interval began on an idle CPU */
         u32 before;                     /* slot + 1 of the claim whose interval ended then; 0: of none */
         u32 busy;                       /* a split is under way in process context: the tick must not interfere */
-        u32 pad;
+        u32 slot;                       /* the number of the present slot, and when it ends */
+        u64 slot_end_ns;
         u64 ticks;
         u64 opened_ns;                  /* this CPU's window began */
         u64 closed_ns;                  /* the last closed window: its end and its counters */

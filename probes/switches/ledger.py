@@ -18,7 +18,9 @@ from probes.program import Program
 from probes.programs import Control, Programs, Side
 from probes.records import MAX_CPUS, per_cpu
 from probes.switches import moving, records
+from probes.switches.notes import Notes, note_lines
 from probes.switches.rows import Rows
+from probes.switches.spreads import Spreads
 from toolkit.model.cpuset import EMPTY, CpuSet
 
 _RAW_TRACEPOINTS = {
@@ -65,7 +67,8 @@ class Ledger(Programs):
             "SAMPLER_GAP_NS": options.sampler_gap_ns,
             "MAX_CGROUPS": options.max_claims * 4 + 4,  # two hierarchies, and a cgroup that is made anew
             "MAX_TASKS": options.max_tasks,
-            "NOTE_LINES": _note_lines(root),
+            "NOTE_LINES": note_lines(root),
+            "SLOT_NS": options.bin_ms * 1_000_000,
             "PATIENCE_NS": options.pending_ms * 1_000_000,
             "MAX_RENAMES": options.max_offenders,
             "MAX_OFFENDERS": options.max_offenders,
@@ -81,13 +84,14 @@ class Ledger(Programs):
         self._masks = table("masks", 4, records.MASK_BYTES)
         self._state = table("state", 4, records.CPU_STATE_BYTES, per_cpu=True)
         self.rows = Rows(table("rows", 4, records.Row.LAYOUT.size, per_cpu=True), self.options.max_claims)
+        self.spreads = Spreads(table("spreads", 4, records.SLOTS * 8), self.rows, self.options.max_claims)
         self.offenders = table("offenders", records.OffenceKey.LAYOUT.size, records.Offence.LAYOUT.size)
         self.intruders = table("intruders", records.IntruderKey.LAYOUT.size, records.IntruderSums.LAYOUT.size)
         self.renames = table("renames", records.RENAME_KEY.size, records.RENAME.size)
         self.processes = table("processes", 4, records.Member.LAYOUT.size)
         self.threads = table("threads", 4, records.Member.LAYOUT.size)
         self.idents = table("idents", 4, 4)
-        self._notes = table("notes", 4, records.NOTES_PER_LINE * 8)
+        self._notes = Notes(table("notes", 4, records.NOTES_PER_LINE * 8), note_lines(self.root))
         self.bump()
         return {"events": self._event}
 
@@ -199,8 +203,12 @@ class Ledger(Programs):
         """Zero the rows that the next window will use, so that turning it over is quick."""
         if not self._prepared:
             for slot in self._dirty:
-                self.rows.clear(slot, self.window + 1)
+                self._clear(slot, self.window + 1)
         self._prepared = True
+
+    def _clear(self, slot: int, window: int) -> None:
+        self.rows.clear(slot, window)
+        self.spreads.clear(slot, window)
 
     def adopt_cpu(self, cpu: int) -> None:
         """Bring a CPU that came online into the present window."""
@@ -251,8 +259,7 @@ class Ledger(Programs):
         for table in (self.offenders, self.intruders, self.processes, self.threads, self.idents, self.renames):
             for key in tuple(table.keys()):
                 table.delete(key)
-        # A thread's number may be another one's next time: hidden threads are recognised by never having been seen.
-        self._notes.zero(_note_lines(self.root))
+        self._notes.forget()
         self._rings.drain()
         for side in self.sides:
             side.wipe(self.window)
@@ -261,7 +268,7 @@ class Ledger(Programs):
     def clear_slot(self, slot: int) -> None:
         """Zero a slot's rows of both windows, so that it can be used again."""
         for parity in (0, 1):
-            self.rows.clear(slot, parity)
+            self._clear(slot, parity)
         self._dirty.discard(slot)
 
     def online(self) -> CpuSet:
@@ -281,9 +288,7 @@ class Ledger(Programs):
 
     def seen(self, tid: int) -> bool:
         """Say whether the ledger ever saw this thread switched out."""
-        line = self._notes.lookup(_U32.pack(tid // records.NOTES_PER_LINE)) or b""
-        note = line[tid % records.NOTES_PER_LINE * 8 :][:8]
-        return bool(int.from_bytes(note, "little") & records.NOTE_SEEN)
+        return self._notes.seen(tid)
 
     def name(self, tid: int, life: int, last_ns: int, first: bytes) -> bytes:
         """Return what a task was called when it ran last, at ``last_ns``; ``first``: when it was recorded first."""
@@ -292,8 +297,3 @@ class Ledger(Programs):
             return first
         at_ns, comm = records.RENAME.unpack(found)
         return comm if at_ns <= last_ns else first
-
-
-def _note_lines(root: Path) -> int:
-    thread_ids = int((root / "proc/sys/kernel/pid_max").read_text(encoding="ascii"))
-    return thread_ids // records.NOTES_PER_LINE + 1

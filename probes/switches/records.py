@@ -17,9 +17,11 @@ from probes.records import CPU_WORDS, Record
 class Row(Record):
     """One claim on one CPU in one window (``struct row``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=14Q")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=16Q")
     switches: int
     ns: int
+    slotted_ns: int
+    slot: int
     idle_wakes: int
     arrival_lag_ns: int
     departure_lag_ns: int
@@ -157,7 +159,7 @@ class Piece(Record):
 class CpuState(Record):
     """A CPU's own counters (``struct cpu_state`` without the place cache)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4Q6I9Q2I5Q")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4Q6I10Q2I5Q")
     start_ns: int
     charged_ns: int
     judged: int
@@ -167,7 +169,8 @@ class CpuState(Record):
     from_idle: int
     before: int
     busy: int
-    pad: int
+    slot: int
+    slot_end_ns: int
     ticks: int
     opened_ns: int
     closed_ns: int
@@ -204,6 +207,8 @@ EVENT_OUTSIDE, EVENT_PIECE, EVENT_MOVE, EVENT_COMPLETE = range(1, 5)
 PIECE_ENDED, PIECE_TICK, PIECE_FROM_IDLE, PIECE_COUNTED, PIECE_MEMBER, PIECE_INCOMPLETE = (1 << bit for bit in range(6))
 PIECE_UNANNOUNCED, PIECE_OVERLOOKED = 64, 128
 PODS_IDENT = 0xFFFFFFFF
+SLOTS = 128
+"""Of CPU time, that the kernel keeps of each claim."""
 CPUSET_SPACE = 1 << 63
 """Added to a cgroup's id where it is one of the v1 cpuset hierarchy."""
 MASK_BUFFERS = 4

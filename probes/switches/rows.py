@@ -14,7 +14,7 @@ _WORDS = Row.LAYOUT.size // 8
 _CALL_BYTES = 1 << 18
 """Copied in one call: many times what a call costs, little enough to stay in a cache while it is decoded."""
 _NOTHING = Row(*[0] * _WORDS)
-_NS = [field.name for field in fields(Row)].index("ns")
+_NS, _SLOTTED, _SLOT = ([field.name for field in fields(Row)].index(name) for name in ("ns", "slotted_ns", "slot"))
 
 
 class Rows:
@@ -68,6 +68,31 @@ class Rows:
                 by_cpu = [words[cpu * _WORDS + _NS :: step].tolist() for cpu in range(self._cpus)]
                 found += map(sum, zip(*by_cpu, strict=True)) if by_cpu else [0] * count
         return found
+
+    def unslotted(self, slots: Iterable[int], window: int) -> dict[int, dict[int, int]]:
+        """Return by slot of a claim the CPU time that is in none of its slots of time yet, by these slots' numbers."""
+        wanted, found = frozenset(slots), dict[int, dict[int, int]]()
+        for slot, ns, slotted_ns, number in self._times(max(wanted, default=-1) + 1, window):
+            if ns != slotted_ns and slot in wanted:
+                of_claim = found.setdefault(slot, {})
+                of_claim[number] = of_claim.get(number, 0) + ns - slotted_ns
+        return found
+
+    def _times(self, slots: int, window: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield of each row below this slot its slot, and the words about CPU time."""
+        step, length = self._bytes // 8, self._cpus * _WORDS
+        for first, count, words in self._runs(slots, window):
+            claims = range(first, first + count)
+            if words is None:
+                for slot in claims:
+                    own = self._table.words(self._key(slot, window)).tolist()
+                    for at in range(0, length, _WORDS):
+                        yield slot, own[at + _NS], own[at + _SLOTTED], own[at + _SLOT]
+                continue
+            for at in range(0, length, _WORDS):
+                yield from zip(
+                    claims, *(words[at + one :: step].tolist() for one in (_NS, _SLOTTED, _SLOT)), strict=True
+                )
 
     def of_each(self, slots: Sequence[int], window: int) -> list[list[Row]]:
         """Return the rows of slots: what :meth:`of` says of each. Most claims of a full node have none that counted."""

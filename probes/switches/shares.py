@@ -31,15 +31,23 @@ from probes.switches.trails import Stay
 
 @dataclass(slots=True)
 class Shares:
-    """Sums of one window. :meth:`add` takes pieces that were cut."""
+    """Sums of one window. :meth:`add` takes pieces that were cut.
+
+    :param slot_ns: the length of the slots of CPU time.
+    """
 
     published: Published
+    slot_ns: int
     rows: dict[tuple[int, int], Row] = field(default_factory=dict)
     """By ident and CPU."""
     cuts: dict[tuple[int, int], int] = field(default_factory=dict)
     """By ident and CPU: how often a task came or went while it ran there."""
     offences: tally.Offences = field(default_factory=dict)
     intruders: tally.Intruders = field(default_factory=dict)
+    slots: dict[int, dict[int, int]] = field(default_factory=dict)
+    """By ident and slot: CPU time that was not taken out."""
+    _open: int = 0
+    """The first slot that may still be added to."""
 
     def add(self, piece: Piece, stays: Iterable[Stay]) -> list[Detail]:
         """Add an interval; returns the times outside that were found, for a live report."""
@@ -57,6 +65,16 @@ class Shares:
     def added_to(self, ident: int, rows: list[Row]) -> list[Row]:
         """Return a claim's rows by CPU with what was added to them."""
         return [tally.sum_rows(row, self.rows.get((ident, cpu))) for cpu, row in enumerate(rows)]
+
+    def spread(self, until: int) -> dict[int, dict[int, int]]:
+        """Take out the CPU time of the slots before this one, by ident. What comes later still is the next slot's."""
+        found: dict[int, dict[int, int]] = {}
+        for ident, slots in self.slots.items():
+            old = [number for number in slots if number < until]
+            if old:
+                found[ident] = {number: slots.pop(number) for number in old}
+        self._open = max(self._open, until)
+        return found
 
     def ns(self) -> dict[int, int]:
         """Return the CPU time that was added, by ident."""
@@ -141,3 +159,6 @@ class Shares:
         cuts = (stay.from_ns > piece.from_ns) + (stay.to_ns < piece.now_ns)
         self.cuts[place] = self.cuts.get(place, 0) + max(1, cuts)
         self.rows[place] = tally.sum_rows(tally.row(counts), self.rows.get(place))
+        slots = self.slots.setdefault(stay.ident, {})
+        number = max(self._open, stay.to_ns // self.slot_ns)
+        slots[number] = slots.get(number, 0) + counts["ns"]

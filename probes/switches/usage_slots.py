@@ -5,7 +5,7 @@ Slots in which it did not run and which follow each other are one slot: of a str
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from toolkit.model.evidence import UsageBin
 
@@ -23,9 +23,18 @@ class Bins:
     _done: list[tuple[int, int, int]] = field(default_factory=list)
 
     @property
+    def edge_ns(self) -> int:
+        """Up to where slots are closed."""
+        return self._edge_ns
+
+    @property
     def total_ns(self) -> int:
         """What the closed slots hold."""
         return self._sum_ns
+
+    def copy(self) -> Bins:
+        """Return the same slots, to be added to apart."""
+        return replace(self, _done=self._done.copy())
 
     def slept(self, until_ns: int) -> None:
         """Close the running slot: nothing was used."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterable
 from dataclasses import replace
 
 from probes.cgroups.claimed_paths import ClaimedPaths
-from probes.clocks import Clock
 from probes.readings import Moment
 from probes.state import State
 from probes.subjects import Subject
@@ -18,15 +15,12 @@ from probes.switches.nesting import with_nested
 from probes.switches.owners import CgroupNames
 from probes.switches.records import Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
 from probes.switches.shares import Shares
-from probes.switches.usage_slots import Bins
+from probes.switches.slots import Slots
 from probes.witness import OpenWindow, Watch
-from toolkit.model.claims import Claim
 from toolkit.model.nesting import nested
 
 MAX_WAITING = 100_000
 """Intervals of one window that may wait for the kernel's word at a time."""
-SELDOM_NS = 5_000_000_000
-"""The length of slots in which no claim's bandwidth, and no share of contended CPU time, was promised."""
 
 
 class SwitchWatch(Watch[SwitchEdge]):
@@ -35,7 +29,7 @@ class SwitchWatch(Watch[SwitchEdge]):
     def __init__(self, state: State, cgroups: CgroupNames, window: OpenWindow, first: SwitchEdge) -> None:
         self._state, self._cgroups = state, cgroups
         self.window, self._first = window, first
-        self._shares = Shares(state.published)
+        self._shares = Shares(state.published, state.options.bin_ms * 1_000_000)
         """What pieces add to the rows."""
         self.offences: tally.Offences = {}
         self.intruders: tally.Intruders = {}
@@ -44,42 +38,26 @@ class SwitchWatch(Watch[SwitchEdge]):
         self._pieces_dropped = 0
         """Intervals that were not kept because too many waited."""
         self._forgotten = state.trails.forgotten
-        self._slots = Clock(window.start_ns)
-        """Beats when the running usage slots are closed, or need not be."""
-        self._spread = {subject.ident for subject in state.subjects.values() if _spread(subject.claim)}
-        """Claims of which it is judged how their CPU time was spread."""
-        self._bins: dict[str, Bins] = {}
-        self._ticked_ns = 0
-        """When the running slots were closed last: of a claim that sleeps, when it runs again or is asked for."""
-        self._ticked: list[int] = []
-        """The CPU time of every slot of the ledger then; none where claims came or went since."""
-        self._at_slot: dict[int, Subject] = {}
         self._nested: dict[int, tuple[int, ...]] = {}
         self._nested_of = 0
         """The claims inside each claim, and of how many claims that was found: they seldom change."""
         self._final: dict[int, list[Row]] = {}
         """The ledger's rows by ident, of claims that were removed, and of all when the window has closed: what comes
         next takes their place in the kernel."""
+        self.slots = Slots(state, window, self._shares)
 
     def claim_added(self, subject: Subject) -> None:
-        """Begin a claim's slots at the moment from which on it is watched."""
-        self._bins[subject.name] = Bins(subject.name, subject.since_ns - self.window.start_ns)
-        self._ticked = []
-        self.promised(subject)
+        """Begin a claim's slots."""
+        self.slots.claim_added(subject)
 
     def promised(self, subject: Subject) -> None:
-        """Have short slots from now on where they are needed; how long those before were is over."""
-        if _spread(subject.claim):
-            self._spread.add(subject.ident)
-        else:
-            self._spread.discard(subject.ident)
+        """Have short slots from now on where they are needed."""
+        self.slots.promised(subject)
 
     def claim_removed(self, subject: Subject, at_ns: int) -> None:
         """Keep what a claim did before its slot is used again."""
         del at_ns
-        self._ticked = []
-        self._spread.discard(subject.ident)
-        self._slept([subject])
+        self.slots.claim_removed(subject)
         self._final[subject.ident] = self._state.ledger.rows.of(subject.slot, self.window.number)
 
     def cgroup_changed(self, subject: Subject, made_ns: int | None) -> None:
@@ -87,16 +65,13 @@ class SwitchWatch(Watch[SwitchEdge]):
         del made_ns
         self._cgroups.note(subject.cgroup_id, subject.path)
 
-    def before_end(self) -> None:
-        """Close the running slots."""
-        self.add_bins(last=True)
-
     def close(self, edge: SwitchEdge, moment: Moment) -> None:
         """Keep the rows: the next window but one takes their place in the kernel."""
         del edge, moment
         present = self.window.present()
         rows = self._state.ledger.rows.of_each([subject.slot for subject in present], self.window.number)
         self._final |= zip((subject.ident for subject in present), rows, strict=True)
+        self.slots.close()
 
     def rows(self, subject: Subject) -> list[Row]:
         """Return a claim's counters by CPU."""
@@ -105,26 +80,21 @@ class SwitchWatch(Watch[SwitchEdge]):
             rows = self._state.ledger.rows.of(subject.slot, self.window.number)
         return self._shares.added_to(subject.ident, rows)
 
-    @property
-    def spreads(self) -> bool:
-        """Whether it is judged of any claim how its CPU time was spread."""
-        return bool(self._spread)
-
     def usage_ns(self) -> dict[int, int]:
         """Return every claim's CPU time so far by ident, nested claims included."""
         subjects = {subject.ident: subject for subject in self.window.all_subjects()}
         shares = self._shares.ns()
         running = [subject.slot for ident, subject in subjects.items() if ident not in self._final]
-        by_slot = self._state.ledger.rows.all_ns(running, self.window.number)
+        by_slot = self._state.ledger.rows.all_ns(running, self.window.number) if running else []
         own = {
             ident: (by_slot[subject.slot] if ident not in self._final else self._own_ns(subject)) + shares.get(ident, 0)
             for ident, subject in subjects.items()
         }
-        return with_nested(own, self._inside())
+        return with_nested(own, self.inside())
 
     def usage_of_ns(self, subject: Subject) -> int:
         """Return one claim's CPU time so far, nested claims included; of hundreds no other is read."""
-        inside, shares = self._inside().get(subject.ident, ()), self._shares.ns()
+        inside, shares = self.inside().get(subject.ident, ()), self._shares.ns()
         own = [subject, *(one for one in self.window.all_subjects() if one.ident in inside)] if inside else [subject]
         return sum(self._own_ns(one) + shares.get(one.ident, 0) for one in own)
 
@@ -134,63 +104,14 @@ class SwitchWatch(Watch[SwitchEdge]):
             return sum(row.ns for row in final)
         return self._state.ledger.rows.ns(subject.slot, self.window.number)
 
-    def _inside(self) -> dict[int, tuple[int, ...]]:
+    def inside(self) -> dict[int, tuple[int, ...]]:
+        """Return the claims inside each claim, by ident."""
         # Of a window's claims there are only ever more: those that were removed stay among them.
         subjects = self.window.all_subjects()
         if len(subjects) != self._nested_of:
             self._nested_of = len(subjects)
             self._nested = nested((subject.ident, subject.claim.cgroup) for subject in subjects)
         return self._nested
-
-    def add_bins(self, *, last: bool = False) -> None:
-        """Close the running usage slot of every claim, if it is long enough. :param last: in any case."""
-        if self.window.closed:
-            return
-        if not last and not self._spread and time.monotonic_ns() - self.window.start_ns - self._ticked_ns < SELDOM_NS:
-            self._slots.beat(time.monotonic_ns())
-            return
-        state = self._state
-        state.ledger.split(state.ledger.sampled())
-        moment = time.monotonic_ns()
-        self._slots.beat(moment)
-        now = moment - self.window.start_ns
-        for subject, total_ns in self._since_ticked():
-            bins = self._bins.get(subject.name)
-            if bins is None:
-                bins = self._bins[subject.name] = Bins(subject.name)
-            if bins.total_ns != total_ns:
-                bins.slept(self._ticked_ns)
-                bins.add(now, total_ns)
-        self._ticked_ns = now
-
-    def _since_ticked(self) -> list[tuple[Subject, int]]:
-        """Return the claims that may have run since the running slots were closed last, with their CPU time.
-
-        Of hundreds most sleep, and their rows are what they were. All, where one's time is in another's, too.
-        """
-        if self._inside() or self._shares.rows:
-            self._ticked = []
-            return self._all_used()
-        before = self._ticked
-        if not before:
-            self._at_slot = {subject.slot: subject for subject in self._state.subjects.values()}
-        at_slot = self._at_slot
-        by_slot = self._ticked = self._state.ledger.rows.all_ns(at_slot, self.window.number)
-        if not before:
-            return self._all_used()
-        pairs = enumerate(zip(by_slot, before, strict=True))
-        return [(at_slot[slot], now) for slot, (now, then) in pairs if now != then and slot in at_slot]
-
-    def _all_used(self) -> list[tuple[Subject, int]]:
-        used = self.usage_ns()
-        return [(subject, used[subject.ident]) for subject in self._state.subjects.values()]
-
-    def _slept(self, subjects: Iterable[Subject]) -> None:
-        """Close the slots of claims that have not run since."""
-        for subject in subjects:
-            bins = self._bins.get(subject.name)
-            if bins is not None:
-                bins.slept(self._ticked_ns)
 
     def cut(self, pieces: list[Piece]) -> list[Detail]:
         """Cut the intervals whose word has come, or will not come any more; returns the times outside among them."""
@@ -208,7 +129,6 @@ class SwitchWatch(Watch[SwitchEdge]):
     def read(self, edge: SwitchEdge, moment: Moment) -> SwitchReading:
         """Return the window up to this edge."""
         state, offences, intruders = self._state, *self._collect()
-        self._slept(self.window.present())
         if intruders and self.window.closed:
             # Also those that are gone by the next window; a look at an open one asks for what it does not know.
             self._cgroups.refresh_once(self._cgroups_made())
@@ -220,8 +140,8 @@ class SwitchWatch(Watch[SwitchEdge]):
             offences=offences,
             intruders=intruders,
             cgroups={key.cgroup: self._cgroups[key.cgroup] for key in intruders},
-            bins=tuple(row for bins in self._bins.values() for row in bins.values()),
-            slot_gap=self._slots.until(moment.at_ns),
+            bins=self.slots.read(self, moment.at_ns),
+            slot_gap=self.slots.gap(moment.at_ns),
             dropped=self._pieces_dropped + state.trails.forgotten - self._forgotten,
             observer_pid=os.getpid(),
             blind_spots=state.ledger.blind_spots,
@@ -251,8 +171,3 @@ class SwitchWatch(Watch[SwitchEdge]):
             name = ledger.name(intruder.tid, intruder.life, sums.last_ns, sums.comm)
             intruders[intruder] = replace(sums, comm=name)
         return offences, intruders
-
-
-def _spread(claim: Claim) -> bool:
-    """Whether a bandwidth was promised, or a share of contended CPU time."""
-    return (claim.quota_us or 0) > 0 or claim.divided

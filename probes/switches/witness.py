@@ -27,6 +27,7 @@ from probes.switches.records import (
     OffenceKey,
     Piece,
 )
+from probes.switches.spreads import EVERY
 from probes.switches.watch import SwitchWatch
 from probes.windows import Windows
 from probes.witness import Chore, OpenWindow, Witness
@@ -66,10 +67,10 @@ class Switches(Witness[SwitchEdge]):
             self._windows.ledger.on_event = None
 
     def chores(self) -> tuple[Chore, ...]:
-        """Cut intervals, close slots, forget what is dead."""
+        """Cut intervals, read slots, forget what is dead."""
         return (
             Chore(0.0, self.cut, self._idle),
-            Chore(self._windows.options.bin_ms / 1000, self._add_bins, may_wait=self._spreads_none),
+            Chore(EVERY * self._windows.options.bin_ms / 1000, self._look, may_wait=self._judges_none),
             Chore(HOUSEKEEPING_S, self._housekeeping),
         )
 
@@ -203,15 +204,16 @@ class Switches(Witness[SwitchEdge]):
             window=window.number,
         )
 
-    def _spreads_none(self) -> bool:
+    def _judges_none(self) -> bool:
         window = self._windows.window
-        return window is None or not window.watch(SwitchWatch).spreads
+        return window is None or not window.watch(SwitchWatch).slots.judged
 
-    def _add_bins(self) -> None:
+    def _look(self) -> None:
         windows = self._windows
         with windows.lock:
             if windows.window is not None:
-                windows.window.watch(SwitchWatch).add_bins()
+                watch = windows.window.watch(SwitchWatch)
+                watch.slots.look(watch)
 
     def _housekeeping(self) -> None:
         """Forget tasks that are dead; move detail entries to user space before a map is full."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import time
 from dataclasses import fields, replace
 
 import pytest
@@ -14,12 +15,12 @@ from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from probes.switches.records import Row
 from probes.switches.rows import Rows
-from probes.switches.watch import SELDOM_NS
+from probes.switches.slots import SELDOM_NS
 from tests.integration.apply_support import container, request
 from tests.integration.probe_lab import wait_for
 from toolkit.apply.sandbox import sandbox
 from toolkit.host.bpf_syscalls import bpf
-from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.sandbox import WorkloadKind
 
 pytestmark = pytest.mark.integration
@@ -128,3 +129,29 @@ def test_slots_are_short_from_when_a_quota_is_promised(ledger: Ledger) -> None:
             observer.promise(replace(claim, quota_us=50_000))
             wait_for(lambda: min(slots()) < SELDOM_NS, "a slot of a promised bandwidth")
             observer.close_window()
+
+
+def test_the_kernels_slots_hold_what_was_run_in_them(ledger: Ledger) -> None:
+    """All of it, each as long as the options say but for the first and the last, and none with more than there was."""
+    busy = (container("db", WorkloadKind.SPIN, quota_us=50_000), container("web", WorkloadKind.FORK_STORM))
+    with sandbox(request(*busy), run_id=f"spread-{os.getpid()}") as live:
+        claims = (
+            *(Claim(name=one.claim, cgroup=one.cgroup, quota_us=50_000) for one in live.value.containers),
+            Claim(name="pod", cgroup=live.value.containers[0].cgroup.rpartition("/")[0], kind=SubjectKind.POD),
+        )
+        with Observer(ClaimSet(claims=claims), ledger=ledger) as observer:
+            observer.open_window()
+            deadline = time.monotonic() + 7.0  # three readings, of which the last is at the end
+            while time.monotonic() < deadline:
+                observer.poll(0.5)
+            evidence = observer.close_window()
+    slot_ns = observer.options.bin_ms * 1_000_000
+    cpus, late_ns = len(os.sched_getaffinity(0)), 1_500_000_000 // observer.options.sampler_hz
+    ran = {name: sum(row.run_ns for row in evidence.cpu_use if row.claim == name) for name in ("db", "web")}
+    slots = {name: [row for row in evidence.usage_bins if row.claim == name] for name in (*ran, "pod")}
+    assert min(ran.values()) > 0
+    assert {name: sum(row.usage_ns for row in slots[name]) for name in slots} == {**ran, "pod": sum(ran.values())}
+    for row in slots["db"][1:-1]:
+        assert row.length_ns == slot_ns or not row.usage_ns, row
+        assert row.usage_ns <= (slot_ns + late_ns) * cpus, row
+    assert len(slots["db"]) >= 50

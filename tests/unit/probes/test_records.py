@@ -13,11 +13,11 @@ from probes.switches import records
 
 
 def test_row_decodes_in_the_order_of_the_header() -> None:
-    """Fourteen counters, in the order of struct row."""
-    row = records.Row.decode(struct.pack("=14Q", *range(14)))
+    """Sixteen numbers, in the order of struct row."""
+    row = records.Row.decode(struct.pack("=16Q", *range(16)))
 
-    assert (row.switches, row.idle_wakes, row.out_switches, row.out_longest_ns, row.standstill_ns) == (0, 2, 5, 7, 13)
-    assert (row.arrival_lag_ns, row.departure_lag_ns) == (3, 4)
+    assert (row.switches, row.idle_wakes, row.out_switches, row.out_longest_ns, row.standstill_ns) == (0, 4, 7, 9, 15)
+    assert (row.slotted_ns, row.slot, row.arrival_lag_ns, row.departure_lag_ns) == (2, 3, 5, 6)
 
 
 def test_offence_carries_the_name() -> None:

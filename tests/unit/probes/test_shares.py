@@ -34,7 +34,7 @@ def shares(cpus: int = 0, since_ns: int = 0, grace_until_ns: int = 0) -> Shares:
     )
     published.claim(CLAIM, bound)
     published.watch(CpuSet.of([1]), 0)
-    return Shares(published)
+    return Shares(published, 100)
 
 
 def piece(flags: int = 0, begin: int = 100, end: int = 200, start: int = 50, cpu: int = 1) -> Piece:
