@@ -77,6 +77,8 @@ def test_counts_are_the_kernels_own(ledger: Ledger) -> None:
     for source in (one for one in inner_first if one != CALLS and (softirqs or one[0] is IrqKind.HARD)):
         least, most = inner_last[source] - inner_first[source], outer_last[source] - outer_first[source]
         slack = max(3, most // 20) if hidden else 0
+        if source[0] is IrqKind.SOFT:  # where no switch to such a thread was in the window
+            slack = max(slack, coverage.softirqs_kernel - coverage.softirqs_judged)
         assert least - slack <= found.get(source, 0) <= most, source
     assert found[(IrqKind.HARD, "local_timer")] >= 23
     assert {name for kind, name in found if kind is IrqKind.SOFT} <= set(SOFTIRQS if softirqs else ())
