@@ -35,9 +35,8 @@ static __always_inline struct row *row_of(struct cpu_state *st, u32 slot)
 
 /*
  * How CPU time was spread. What a claim runs on a CPU in a slot goes to what all CPUs ran of it when it runs there again
- * in a later one; until then user space finds it in the row. So nobody has to be interrupted at the end of each slot,
- * and what is read does not grow with the CPUs. An interval counts for the slot in which it is charged: a period of the
- * sampler late at most.
+ * in a later one; until then user space finds it in the row. So nobody has to be interrupted at the end of each slot. An
+ * interval counts for the slot in which it is charged: a period of the sampler late at most.
  */
 BPF_ARRAY(spreads, struct spread, MAX_CLAIMS * 2);
 

@@ -174,8 +174,9 @@ class Slots:
         used = times.usage_ns()
         for subject in self._window.present():
             total_ns = used[subject.ident]
-            if total_ns != (self._bins[subject.ident].total_ns if subject.ident in self._bins else 0):
-                bins = self._bins[subject.ident] = self._bins_of(subject.ident)
+            bins = self._bins_of(subject.ident)
+            if total_ns != bins.total_ns:
+                self._bins[subject.ident] = bins
                 bins.slept(self._summed_ns)
                 bins.add(now_ns, max(total_ns, bins.total_ns))
         self._summed_ns, self._before = now_ns, None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from probes.observer import Observer
-from tests.integration.membership_lab import Account, Mover, complete, cpuset, procs, total, verdict
+from tests.integration.membership_lab import Account, cpuset, played, procs, total, verdict
 from tests.integration.perf_account import PerfAccount
 from tests.integration.probe_lab import cgroup
 from toolkit.host import cgroupfs
@@ -59,16 +59,8 @@ def play(observer: Observer, mover: Path, script: str) -> tuple[Evidence, Accoun
 
     Before everybody else: on a busy machine a joining must not take longer than the patience because others ran.
     """
-    with Mover(mover, f"ready {script} tell") as run, PerfAccount(run.pid, OUT, observer) as perf:
-        os.setpriority(os.PRIO_PROCESS, run.process.pid, -20)
-        observer.open_window()
-        run.go()
-        account = run.account()
-        evidence = observer.close_window()
-        perf.close()
-        run.end()
-        complete(evidence)
-        return evidence, account, perf
+    evidence, account, perf, _ = played(observer, mover, script, OUT, nice=-20)
+    return evidence, account, perf
 
 
 def clean(evidence: Evidence, place: Place) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from probes.observer import Observer
 from tests.integration.perf_account import PerfAccount
 from tests.integration.probe_lab import Planter, wait_for
 from toolkit.host import cgroupfs
@@ -157,6 +159,23 @@ def complete(evidence: Evidence) -> None:
     coverage = evidence.coverage
     assert (coverage.lost_events, coverage.map_full, coverage.missed_runs) == (0, 0, 0)
     assert sum(row.total_ns for row in evidence.offenders) == sum(row.out_of_set_ns for row in evidence.cpu_use)
+
+
+def played(
+    observer: Observer, mover: Path, script: str, cpu: int, nice: int = 0
+) -> tuple[Evidence, Account, PerfAccount, int]:
+    """Play a script in a window of which nothing is lost; returns the account, perf's on ``cpu``, and the pid."""
+    with Mover(mover, f"ready {script} tell") as run, PerfAccount(run.pid, cpu, observer) as perf:
+        if nice:
+            os.setpriority(os.PRIO_PROCESS, run.process.pid, nice)
+        observer.open_window()
+        run.go()
+        account = run.account()
+        evidence = observer.close_window()
+        perf.close()
+        run.end()
+        complete(evidence)
+        return evidence, account, perf, run.process.pid
 
 
 OF_THE_MOMENT = ("hides threads", "softirqs on watched CPUs")

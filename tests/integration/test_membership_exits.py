@@ -10,7 +10,9 @@ import pytest
 
 from probes.observer import Observer
 from tests.integration.cpuset_lab import IN, MARKS, OUT, Place, clean, narrow, placed, play, wide
-from tests.integration.membership_lab import consistent, home, switches_on, total
+from tests.integration.membership_lab import Account, consistent, home, switches_on, total
+from tests.integration.perf_account import PerfAccount
+from toolkit.model.evidence import CpuUse, Evidence
 
 pytestmark = MARKS
 
@@ -20,6 +22,15 @@ def place(observer: Observer, request: pytest.FixtureRequest) -> Iterator[Place]
     """As :func:`placed` makes it."""
     with placed(observer, request.param) as one:
         yield one
+
+
+def outside(evidence: Evidence, account: Account, perf: PerfAccount) -> CpuUse:
+    """Assert that ten threads were outside up to their end, and for longer than what they tell; returns the sums."""
+    use = total(evidence)
+    lost_ns = perf.lost_ns(switches_on(evidence, OUT), died=10)
+    assert account.stays == 10
+    assert use.out_of_set_ns >= 2 * account.low_ns - lost_ns, (use, account)
+    return use
 
 
 @narrow
@@ -43,10 +54,7 @@ def test_a_thread_ends_and_the_cpuset_is_never_joined(observer: Observer, place:
     thread = f"thread {{ pin {OUT} files 10000 raise 1 await 2 start burn 500 done }}"
     joins = f"{thread} await 1 put {place.identity} 0 raise 2 wait put {home(os.getpid())} 0"
     evidence, account, perf = play(observer, mover, f"pin {IN} times 10 {{ fork {{ {joins} }} }}")
-    use = total(evidence)
-    lost_ns = perf.lost_ns(switches_on(evidence, OUT), died=10)
-    assert account.stays == 10
-    assert use.out_of_set_ns >= 2 * account.low_ns - lost_ns, (use, account)
+    use = outside(evidence, account, perf)
     assert use.transition_ns == 0
 
 
@@ -57,8 +65,5 @@ def test_a_thread_ends_outside_of_what_it_joined(observer: Observer, place: Plac
     joins = f"{thread} await 1 put {place.identity} 0 put {place.cpuset} 0 pin {IN} raise 2 wait"
     leaves = f"put {home(os.getpid())} 0 put {place.cpuset_home} 0"
     evidence, account, perf = play(observer, mover, f"pin {IN} times 10 {{ fork {{ {joins} {leaves} }} }}")
-    use = total(evidence)
-    lost_ns = perf.lost_ns(switches_on(evidence, OUT), died=10)
-    assert account.stays == 10
-    assert use.out_of_set_ns >= 2 * account.low_ns - lost_ns, (use, account)
+    use = outside(evidence, account, perf)
     assert use.out_of_set_ns > use.transition_ns, (use, account)

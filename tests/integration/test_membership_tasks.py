@@ -14,10 +14,9 @@ import pytest
 from probes.observer import Observer
 from tests.integration.membership_lab import (
     Account,
-    Mover,
-    complete,
     consistent,
     home,
+    played,
     procs,
     switches_on,
     total,
@@ -46,15 +45,7 @@ def place(observer: Observer) -> Iterator[str]:
 
 def play(observer: Observer, mover: Path, script: str, cpu: int = OUT) -> tuple[Evidence, Account, PerfAccount, int]:
     """Play a script in a window; returns the account, perf's on ``cpu``, and the program's pid."""
-    with Mover(mover, f"ready {script} tell") as run, PerfAccount(run.pid, cpu, observer) as perf:
-        observer.open_window()
-        run.go()
-        account = run.account()
-        evidence = observer.close_window()
-        perf.close()
-        run.end()
-        complete(evidence)
-        return evidence, account, perf, run.process.pid
+    return played(observer, mover, script, cpu)
 
 
 def test_enters_and_leaves(observer: Observer, place: str, mover: Path) -> None:

@@ -44,7 +44,9 @@ def try_programs(root: Path = Path("/")) -> Capability:
     try:
         loaded = load(build_request(root, ObserveOptions()), root, keep=False)
     except HostUnsupportedError as error:
-        remedy = "a kernel that takes them (5.10 and later are tested); if this one should, report it with these words"
+        remedy = (
+            "a kernel that takes them (5.10, 6.1 and later are tested); if this one should, report it with these words"
+        )
         return Capability(name=NAME, available=False, detail=str(error), remedy=remedy, needed_by=needed_by)
     count = len(loaded.programs)
     loaded.close()
