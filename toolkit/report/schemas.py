@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
+from toolkit.model.node_record import NodeRecord
 from toolkit.model.serde import json_schema
 from toolkit.report.compare import Comparison
 from toolkit.scenario_file import ScenarioDocument
@@ -18,14 +20,19 @@ from toolkit.store import STAGES, VERSION
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILES = {"claims-file": ClaimsDocument, "scenario-file": ScenarioDocument}
 """Files that users write (YAML), as against those of the run directory."""
-NAMES = (*STAGES, "comparison", *FILES)
+OTHERS: dict[str, tuple[type[Any], str]] = {
+    "comparison": (Comparison, "what compare --json prints"),
+    "record": (NodeRecord, "RESULTS/<host>/record.json of a fleet's controller"),
+}
+"""What has a version of its own and is no stage of a run, and where it is found."""
+NAMES = (*STAGES, *OTHERS, *FILES)
 
 
 def generate(name: str) -> dict[str, object]:
     """Return the schema of one file: ``claims``, ``evidence``, ``result`` and so on, or of ``compare --json``."""
     if name in FILES:
         return {**json_schema(FILES[name]), "$schema": DIALECT, "title": f"pinproof {name}"}
-    kind = Comparison if name == "comparison" else STAGES[name]
+    kind, found = OTHERS[name] if name in OTHERS else (STAGES[name], f"{name}.json of a run directory")
     schema = json_schema(kind)
     identity = f"pinproof.{name}/{VERSION}"
     properties = schema["properties"]
@@ -37,7 +44,7 @@ def generate(name: str) -> dict[str, object]:
         **schema,
         "$schema": DIALECT,
         "title": f"pinproof {name}",
-        "description": f"{name}.json of a run directory" if kind is not Comparison else "what compare --json prints",
+        "description": found,
         "properties": {"schema": {"const": identity, "type": "string"}, **others},
         "required": ["schema", *(key for key in required if key != "schema")],
     }

@@ -13,6 +13,8 @@ import pytest
 from tests.unit.toolkit.report.results_builder import CLAIMS, broken, healthy, result_of
 from tests.unit.toolkit.saved_runs import save_result, save_run
 from toolkit.model.evidence import Evidence
+from toolkit.model.node_record import NodeOutcome, NodeRecord
+from toolkit.model.serde import from_data
 from toolkit.model.verdict import Outcome
 from toolkit.report import schemas
 from toolkit.report.junit import render_junit
@@ -84,6 +86,18 @@ def test_saved_files_are_valid_by_the_shipped_schemas(tmp_path: Path) -> None:
         assert not validator.is_valid({**data, "surprise": 1})
         field = "claims" if name == "claims" else "started_at"
         assert not validator.is_valid({**data, field: 7})
+
+
+def test_the_record_of_a_host_that_the_readme_shows_is_valid() -> None:
+    """ansible/README.md's own example: by the schema, and as the value that it describes."""
+    readme = Path(__file__).resolve().parents[4] / "ansible/README.md"
+    (text,) = re.findall(r"```json\n(\{\"schema\": \"pinproof.record/1\".*?)```", readme.read_text(), re.DOTALL)
+    data = json.loads(text)
+
+    jsonschema.Draft202012Validator(schemas.shipped("record")).validate(data)
+    record = from_data(NodeRecord, {key: value for key, value in data.items() if key != "schema"}, "README")
+    assert record.outcome is NodeOutcome.NO_SPACE
+    assert set(data) == {"schema", *NodeRecord.__dataclass_fields__}
 
 
 def junit(found: Evidence) -> ElementTree.Element:
