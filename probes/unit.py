@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.disk import write_atomically
 from toolkit.errors import InputError
 from toolkit.host.bpf_syscalls import MapInfo, make_map, map_info
@@ -99,7 +100,7 @@ def compiler_id() -> str:
     if found is None or not found.origin:
         return ""
     place = Path(found.origin)
-    files = [one for one in (place, place.with_name("version.py")) if one.exists()]
+    files = [one for one in (place, place.with_name("version.py")) if presence.exists(one)]
     return " ".join(f"{one} {one.stat().st_size} {one.stat().st_mtime_ns}" for one in files)
 
 

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.errors import InputError
 
 Content = str | bytes | Sequence[bytes | memoryview]
@@ -130,9 +131,8 @@ def why_not_writable(path: Path, *, exists: bool = False) -> InputError | None:
         place = path.absolute()
         while not exists and not os.path.lexists(place) and place != place.parent:
             place = place.parent
-        if not place.is_dir():
-            found = "not a directory" if os.path.lexists(place) else "no such directory"
-            return InputError(str(place), found, "a directory that can be written")
+        if not presence.is_dir(place):
+            return InputError(str(place), presence.why_no_directory(place), "a directory that can be written")
     except (OSError, ValueError) as error:
         return InputError(str(path), getattr(error, "strerror", None) or str(error), "a directory that can be written")
     if not os.access(place, os.W_OK | os.X_OK):

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
+from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.faults.registry import WORDS
 from toolkit.model.claims import ExclusivePolicy, pod_claim_name, qos_claim_name
@@ -292,5 +293,7 @@ def load_catalogue() -> tuple[Scenario, ...]:
     What some of them name (a kubelet's configuration, Pod manifests) lies in folders beside them.
     """
     with resources.as_file(resources.files("validators") / "scenarios") as folder:
-        files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda one: one.name)
-        return tuple(parse_scenario(one.read_text(encoding="utf-8"), one.name, folder, own=True) for one in files)
+        return tuple(
+            parse_scenario(one.read_text(encoding="utf-8"), one.name, folder, own=True)
+            for one in presence.below(folder, "*.yaml")
+        )

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import pydantic_core
 
+from toolkit import presence
 from toolkit.disk import write_atomically as write_atomically
 from toolkit.disk import write_directory
 from toolkit.disk import write_output as write_output
@@ -155,8 +156,8 @@ def load_run(path: Path) -> StoredRun:
 
     :raises InputError: one line: missing, not a directory, a stage missing or broken, another schema, a link, huge.
     """
-    if not path.is_dir():
-        raise InputError(str(path), "not a directory" if path.exists() else "no such directory", EXPECTED)
+    if not presence.is_dir(path):
+        raise InputError(str(path), presence.why_no_directory(path), EXPECTED)
     return StoredRun(
         path=path,
         claims=_need(path, "claims", ClaimSet),
@@ -218,7 +219,7 @@ def load_result(path: Path) -> Result:
 
     :raises InputError: as :func:`load_run`.
     """
-    if path.is_dir():
+    if presence.is_dir(path):
         return _need(path, "result", Result)
     return _parse(_read(path, "a run directory or a result.json"), "result", Result, str(path))
 

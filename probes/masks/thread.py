@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from probes.masks.status import Masks, comm_of, parsed
+from toolkit import presence
 from toolkit.host.kernel_file import read_record
 
 _POLICIES = {0: "other", 1: "fifo", 2: "rr", 3: "batch", 5: "idle", 6: "deadline", 7: "ext"}
@@ -74,5 +75,5 @@ class Proc:
 
         :raises UnreadableError: it is not.
         """
-        if not (self._root / "proc/1/status").exists():
+        if not presence.exists(self._root / "proc/1/status"):
             raise UnreadableError(f"{self._proc} cannot be read")

@@ -17,7 +17,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 PACKAGES = ("toolkit", "probes", "validators")
 
 RANKS: dict[str, int] = {
-    **dict.fromkeys(("toolkit", "toolkit.errors", "toolkit.verbs"), 0),
+    **dict.fromkeys(("toolkit", "toolkit.errors", "toolkit.presence", "toolkit.verbs"), 0),
     **dict.fromkeys(("toolkit.model", "toolkit.disk", "toolkit.regular_file"), 1),
     **dict.fromkeys(("toolkit.allocation", "toolkit.host", "toolkit.store"), 2),
     **dict.fromkeys(("toolkit.sources", "toolkit.apply", "toolkit.faults", "probes"), 3),

@@ -16,7 +16,7 @@ from toolkit.model.names import from_path, printable
 from toolkit.sources.kubelet.archive import packed
 from toolkit.sources.kubelet.bundle import reading_of
 from toolkit.sources.kubelet.claims import node_claims
-from toolkit.sources.kubelet.live import NOTHING, SCHEMA, node_files, says_anything
+from toolkit.sources.kubelet.live import SCHEMA, node_files, nothing, says_anything
 from toolkit.sources.kubelet.places import Places
 from toolkit.verbs import VERBS
 
@@ -45,7 +45,7 @@ def command(output: Path, force: bool, places: Places, as_json: bool) -> None:
     files = node_files(places)
     reading = reading_of(files)
     if not says_anything(reading):
-        raise InputError(str(places.root), NOTHING, "a kubelet's node")
+        raise InputError(str(places.root), nothing(reading), "a kubelet's node")
     node = node_claims(reading)
     data = packed(files, int(time.time()))
     if force:

@@ -15,7 +15,7 @@ from toolkit.sources.claims_yaml import claims_yaml
 from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.document import COLUMNS, claims_data, claims_rows
-from toolkit.sources.kubelet.live import NOTHING, read_live, says_anything
+from toolkit.sources.kubelet.live import nothing, read_live, says_anything
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.reading_document import COLUMNS as SOURCE_COLUMNS
 from toolkit.sources.reading_document import reading_data, reading_rows
@@ -58,7 +58,7 @@ def command(
         return
     reading = read_capture(capture) if capture is not None else read_live(places)
     if capture is None and not says_anything(reading):
-        raise InputError(str(places.root), NOTHING, "a kubelet's node")
+        raise InputError(str(places.root), nothing(reading), "a kubelet's node")
     node = node_claims(reading)
     say_missing(node.missing)
     if as_json:

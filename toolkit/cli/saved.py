@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from toolkit import presence
 from toolkit.cli.common import say_line
 from toolkit.cli.lost_claims import lost, lost_of_run, promised_names, subjects, with_lost
 from toolkit.errors import InputError
@@ -46,7 +47,7 @@ def run_result(path: Path) -> tuple[Result, StoredRun]:
     :returns: the result, and the run (of several windows: the last).
     :raises InputError: as :func:`toolkit.store.load_run`.
     """
-    windows = window_paths(path) if path.is_dir() else {}
+    windows = window_paths(path) if presence.is_dir(path) else {}
     result, run = _windows_result(path, windows) if windows else _window_result(path)
     before = sorted(map(load_run, stage_paths(path)), key=lambda one: one.evidence.start_monotonic_ns)
     return with_stages(result, [(one.path.name, judged_again(one)) for one in before]), run
@@ -128,8 +129,8 @@ def result_of(path: Path) -> ComparedRun:
     A ``result.json`` without evidence beside it cannot be checked; that is reported on standard error.
     """
     run = path.parent if path.name == "result.json" else path
-    evidence = os.path.lexists(run / "evidence.json") or (run.is_dir() and bool(window_paths(run)))
-    if run.is_dir() and (evidence or not (run / "result.json").exists()):
+    evidence = os.path.lexists(run / "evidence.json") or (presence.is_dir(run) and bool(window_paths(run)))
+    if presence.is_dir(run) and (evidence or not presence.exists(run / "result.json")):
         found, saved = run_result(run)
         return ComparedRun(found, saved.scenario.name if saved.scenario is not None else "", saved.claims)
     result = load_result(path)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.apply import journal, runs
 from toolkit.errors import InputError
 from toolkit.faults.fault import Description, Scope
@@ -23,7 +24,7 @@ def own_sandbox(root: Path, cgroup: str) -> bool:
         return False
     directory = journal.runs_directory(root) / first.removeprefix("pinproof-")
     try:
-        found = journal.read(directory) if directory.is_dir() else None
+        found = journal.read(directory) if presence.is_dir(directory) else None
     except InputError:
         return False
     return found is not None and found.alive(root) and runs.top(found.run_id) == f"/{first}"

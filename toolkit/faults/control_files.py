@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.apply import changes
 from toolkit.apply.change import ChangeKind, HostChange
 from toolkit.errors import InputError
@@ -125,7 +126,7 @@ def every(host: Host, cgroup: str, controller: str, pattern: str, after: str) ->
     :raises InputError: there are none.
     """
     directory = host.hierarchy.controller_dir(controller) / cgroupfs.relative(cgroup)
-    names = sorted(path.name for path in Path(directory).glob(pattern))
+    names = [path.name for path in presence.below(Path(directory), pattern)]
     found = ((name, _content(host, controller, cgroup, name, after)) for name in names)
     made = [change for name, change in found if not changes.same(name, change.before, after)]
     if not made:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.apply.change import ChangeKind, HostChange
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.faults.fault import Alternatives, Fault, Masks, Scope
@@ -23,7 +24,7 @@ def prepare(host: Host, injection: Injection) -> Alternatives:
     cpu = one_cpu(injection)
     path = host.root / f"sys/devices/system/cpu/cpu{cpu}/online"
     state = (read_control(path) or "").strip()
-    if not path.exists():
+    if not presence.exists(path):
         raise HostUnsupportedError(f"CPU {cpu} cannot be taken offline: {path} does not exist (the boot CPU has none)")
     if state != "1":
         raise InputError("--cpus", f"CPU {cpu} is offline already", "a CPU that is online")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.apply import cgroups, changes
 from toolkit.apply.change import ChangeKind, HostChange
 from toolkit.errors import InputError
@@ -78,7 +79,7 @@ class Host:
         hierarchies = [
             name
             for name in cgroups.hierarchies(self.hierarchy, everything=False)
-            if (mount := cgroups.mount_of(self.hierarchy, name)) is not None and (mount / parent).is_dir()
+            if (mount := cgroups.mount_of(self.hierarchy, name)) is not None and presence.is_dir(mount / parent)
         ]
         path = "/" + "/".join([*above, f"{changes.GUEST}{self.run_id}"])
         return HostChange(kind=ChangeKind.CGROUP, path=path, hierarchies=tuple(hierarchies))

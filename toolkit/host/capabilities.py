@@ -18,6 +18,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.host import bpf_syscalls
 from toolkit.host.btf import KERNEL_BTF, Btf
@@ -231,9 +232,14 @@ def _controller(hierarchy: Hierarchy | None, name: str, needed_by: tuple[str, ..
 
 def _tracefs(root: Path) -> Capability:
     places = ("sys/kernel/tracing/events", "sys/kernel/debug/tracing/events")
-    place = next((place for place in places if (root / place).is_dir()), None)
-    detail = f"/{place}" if place else "not mounted; the probes do without it"
-    return _fact("tracefs", place is not None, detail, "mount -t tracefs tracefs /sys/kernel/tracing", ())
+    place = next((place for place in places if presence.is_dir(root / place)), None)
+    if place is not None:
+        return _fact("tracefs", True, f"/{place}", "")
+    # systemd mounts it with mode 0700: an ordinary user is not told whether it is there.
+    if any(presence.is_hidden(root / place) for place in places):
+        return _fact("tracefs", False, "only root may look; the probes do without it", "run with sudo")
+    detail = "not mounted; the probes do without it"
+    return _fact("tracefs", False, detail, "mount -t tracefs tracefs /sys/kernel/tracing")
 
 
 def _grpc() -> Capability:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.host.cgroup_mounts import Hierarchy
 from toolkit.model import names
@@ -98,7 +99,7 @@ def directories(top: str, levels: int | None = None) -> Iterator[tuple[str, int]
 def exists(hierarchy: Hierarchy, cgroup: str) -> bool:
     """Return whether any hierarchy that matters has the cgroup."""
     path = relative(cgroup)
-    return any((mount / path).is_dir() for mount in mounts(hierarchy))
+    return any(presence.is_dir(mount / path) for mount in mounts(hierarchy))
 
 
 def subtree(hierarchy: Hierarchy, cgroup: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.host import procfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.model.cpuset import CpuSet
@@ -117,7 +118,7 @@ def read_pages(claim: str, pids: Iterable[int], root: Path = Path("/"), mems: Cp
             joining += 1
             continue
         if usage is None:
-            unread += (root / f"proc/{pid}").exists()
+            unread += presence.exists(root / f"proc/{pid}")
             continue
         processes += 1
         for key, used in usage.items():

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.allocation.checkpoint.state_files import cpu_state_file
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.host import cgroupfs
@@ -93,7 +94,7 @@ def occupants(root: Path = Path("/")) -> tuple[Occupant, ...]:
     found = []
     arguments = kubelet_arguments(proc)
     owned: CpuSet | None = None
-    if arguments is not None or (root / DEFAULT_ROOT.lstrip("/")).is_dir():
+    if arguments is not None or presence.is_dir(root / DEFAULT_ROOT.lstrip("/")):
         owned = _promised(root, arguments)
     if arguments is not None:
         found.append(Occupant(what="a kubelet runs", cpus=owned or EMPTY))

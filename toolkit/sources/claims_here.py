@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.model import names
@@ -46,16 +47,18 @@ def check_cgroups(claims: ClaimSet, hierarchy: cgroupfs.Hierarchy, where: str) -
 
 def _require(cgroup: str, hierarchy: cgroupfs.Hierarchy, where: str, what: str, expected: str) -> None:
     directory = cgroupfs.identity_dir(hierarchy, cgroup)
-    if directory.is_dir():
+    if presence.is_dir(directory):
         return
     assert hierarchy.unified is not None
+    if presence.is_hidden(directory):
+        raise InputError(where, f"{what} {cgroup}: {presence.why_no_directory(directory)}", expected)
     near = nearest(directory, hierarchy.unified)
     raise InputError(where, f"{what} {cgroup} does not exist below {hierarchy.unified}{near}", expected)
 
 
 def nearest(missing: Path, top: Path) -> str:
     """Return what exists instead of a missing directory: the names most like it, where its path still exists."""
-    while missing.parent != top and not missing.parent.is_dir():
+    while missing.parent != top and not presence.is_dir(missing.parent):
         missing = missing.parent
     try:
         found = sorted(entry.name for entry in missing.parent.iterdir() if entry.is_dir())

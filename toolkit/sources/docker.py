@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.model.names import from_text
 from toolkit.model.runtimes import CRUN_INNER
@@ -30,8 +31,10 @@ def read(where: Path | None, places: Places) -> SourceReading:
     :raises InputError: it cannot be read, or is no inspect output.
     """
     gathering = Gathering()
-    path = where or next((place for place in map(places.below, SOCKETS) if place.is_socket()), places.below(SOCKETS[0]))
-    if where is None or path.is_socket():
+    path = where or next(
+        (place for place in map(places.below, SOCKETS) if presence.is_socket(place)), places.below(SOCKETS[0])
+    )
+    if where is None or presence.is_socket(path):
         found, driver = ask(path, gathering)
     else:
         data = bytes_of(path, "a file with what `docker inspect` printed, or docker's socket")

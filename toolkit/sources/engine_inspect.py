@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.model.claims import Claim
 from toolkit.sources.gathered import Gathering, amount, hierarchy_of, is_there, shares
@@ -105,7 +106,7 @@ def gather(
 def _has_ended(container: Inspected, places: Places) -> bool:
     """Return whether its first process is gone, where one is named and processes can be seen."""
     proc = places.proc or places.below(PROC)
-    return container.pid > 0 and (proc / "self").exists() and not (proc / str(container.pid)).exists()
+    return container.pid > 0 and presence.exists(proc / "self") and not presence.exists(proc / str(container.pid))
 
 
 def _claim(container: Inspected, name: str, cgroup: str, gathering: Gathering) -> Claim:

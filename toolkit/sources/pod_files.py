@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.model.pod_reader import read_pod
 from toolkit.model.serde import read_text
@@ -76,7 +77,7 @@ def _pods_of(document: Any, where: str) -> list[dict[str, Any]]:
 
 
 def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
+    if not presence.is_dir(path):
         return [path]
     try:
         names = [entry.name for entry in os.scandir(path) if entry.name.endswith(EXTENSIONS)]

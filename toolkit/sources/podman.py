@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.model.names import from_text
 from toolkit.model.runtimes import CRUN, CRUN_INNER
@@ -31,7 +32,7 @@ def read(where: Path | None, places: Places) -> SourceReading:
     gathering = Gathering()
     if where is None:
         found = ask(gathering)
-    elif where.is_socket():
+    elif presence.is_socket(where):
         found, _ = docker.ask(where, gathering)
     else:
         data = bytes_of(where, "a file with what `podman inspect` printed, or podman's socket")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.host.cgroup_paths import directories
 from toolkit.host.kept_files import NONE_KEPT, KeptFiles
 from toolkit.model.claims import NO_QUOTA
@@ -48,7 +49,7 @@ class ControlWords:
 
     def limits_huge_pages(self, cgroup: str, page_bytes: int) -> bool:
         """Whether a cgroup has a limit of huge pages of this size."""
-        return any(Path(f"{top}{cgroup}/{name}").is_file() for top in self._huge for name in files_of(page_bytes))
+        return any(presence.is_file(f"{top}{cgroup}/{name}") for top in self._huge for name in files_of(page_bytes))
 
     def as_asked(self, cgroup: str, asked: Asked) -> bool:
         """Whether what a resize changes is in force as the runtime was asked for, as far as both are known."""

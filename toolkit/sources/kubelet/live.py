@@ -6,12 +6,14 @@ Read-only. Source: Kubernetes documentation "Local Files And Paths Used By The K
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import time
 from collections.abc import Container, Iterable
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.model.names import printable, shown
 from toolkit.model.node_reading import KUBELET_STARTED, STATE_REWRITTEN, STATE_WRITTEN, NodeReading
@@ -43,6 +45,12 @@ def says_anything(reading: NodeReading) -> bool:
     """Say whether there is a kubelet's node at all."""
     parts = (reading.cpu_state, reading.cgroups, reading.config, reading.containers)
     return any(part is not None for part in parts)
+
+
+def nothing(reading: NodeReading) -> str:
+    """Return in words why no node was found: a user who may not look is told so."""
+    refused = [part.reason for part in reading.missing if os.strerror(errno.EACCES) in part.reason]
+    return f"nothing that this user may read ({refused[0]}): run it with sudo" if refused else NOTHING
 
 
 def node_files(places: Places) -> dict[str, bytes]:
@@ -272,7 +280,7 @@ class LiveNode:
             return
         for path in files:
             name = f"kubelet/pods/{shown(os.fsencode(path.name))}"
-            if path.name.startswith(".") or path.is_dir() or self._file("static_pods", path, name) is None:
+            if path.name.startswith(".") or presence.is_dir(path) or self._file("static_pods", path, name) is None:
                 continue
             try:
                 self.files[name] = kept.manifest(self.files[name], self.paths[name]).encode("utf-8", "replace")

@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.host.cgroup_paths import directories
 from toolkit.host.procfs import ticks_of
@@ -104,8 +105,8 @@ def cgroup_files(root: Path) -> dict[str, bytes]:
 
 def hierarchies(root: Path) -> list[tuple[str, Path]]:
     """Return name and mount of each hierarchy; the one of a v2 host has no name, whatever cgroups it has are named."""
-    names = [name for name in sorted(V1 | {UNIFIED}) if (root / name).is_dir()]
-    if not any(name in V1 for name in names) or (root / "cgroup.controllers").exists():
+    names = [name for name in sorted(V1 | {UNIFIED}) if presence.is_dir(root / name)]
+    if not any(name in V1 for name in names) or presence.exists(root / "cgroup.controllers"):
         return [("", root)]
     return [(name, root / name) for name in names]
 
@@ -276,14 +277,14 @@ def sysfs_lines(sys: Path, *, only_online: bool = False) -> str:
     files = [cpu / "online"]
     if not only_online:
         files += [cpu / name for name in ("present", "possible", "isolated", "smt/active", "smt/control")]
-        files += [file for pattern in _CPU_LINES for file in sorted(cpu.glob(pattern))]
-        files += [file for name in ("cpulist", "distance") for file in sorted(node.glob(f"node[0-9]*/{name}"))]
+        files += [file for pattern in _CPU_LINES for file in presence.below(cpu, pattern)]
+        files += [file for name in ("cpulist", "distance") for file in presence.below(node, f"node[0-9]*/{name}")]
     lines = []
     for file in files:
         data = small_file(str(file))
         if data is not None:
             lines.append(f"/sys/{shown(os.fsencode(file.relative_to(sys)))}: {shown(data.strip())}\n")
-    for file in sorted(node.glob("node[0-9]*/meminfo")):
+    for file in presence.below(node, "node[0-9]*/meminfo"):
         total = _TOTAL.search(small_file(str(file)) or b"")
         if total is not None:
             lines.append(f"/sys/{shown(os.fsencode(file.relative_to(sys)))}: {shown(total[0])}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.model.node_reading import UNIFIED, CgroupHierarchies
 from toolkit.model.runtimes import whole_of
 from toolkit.sources.kubelet import live_files
@@ -32,7 +33,7 @@ class Signs:
             self._groups = groups
         if len(self._found) > 1:
             return self._found
-        return (*self._found, root, *(path for path in root.glob("*") if path.is_dir()))
+        return (*self._found, root, *(path for path in presence.below(root, "*") if presence.is_dir(path)))
 
 
 _Name = tuple[str, str, bool]

@@ -26,9 +26,9 @@ def version_of(pid: int, proc: Path) -> str:
 
     :param proc: where processes are. One of another machine's tree is not run.
     """
-    if not proc.samefile("/proc"):
-        return ""
     try:
+        if not proc.samefile("/proc"):
+            return ""
         process = os.open(proc / str(pid), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return ""
