@@ -20,6 +20,7 @@ static __always_inline int touches_watched(u64 *cpus)
 
         if (!m)
                 return 0;
+        m = opaque(m);
         for (int i = 0; i < CPU_WORDS; i++)
                 common |= m->cpus[i] & cpus[i];
         return common != 0;

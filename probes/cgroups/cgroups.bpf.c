@@ -34,6 +34,7 @@ static __always_inline int note_cgroup(void *cgroup, void *path, enum cgroup_eve
 
         if (!st || !key || !news || !config_now)
                 return 0;
+        key = opaque(key);
         if (hierarchy && (hierarchy != config_now->cpuset_hierarchy || kind != CGROUP_MADE))
                 return 0;               /* identity is that of v2; of v1 only cpusets matter, which complete a joining */
         __builtin_memset(key, 0, sizeof(*key));
@@ -43,6 +44,7 @@ static __always_inline int note_cgroup(void *cgroup, void *path, enum cgroup_eve
 
         if (!c)
                 return 0;
+        c = opaque(c);
         u64 id = read_kernel(u64, read_kernel(void *, cgroup, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
 
         if (kind == CGROUP_MADE) {

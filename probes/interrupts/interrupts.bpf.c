@@ -49,6 +49,7 @@ static __always_inline struct irq_state *watched_irqs(void)
 
         if (!s)
                 return 0;
+        s = opaque(s);
         if (word && *word >> (cpu & 63) & 1)
                 return s;
         /* Watched again later, the CPU begins outside of every handler: the end of this one will not have been seen. */
@@ -101,10 +102,10 @@ static __always_inline void hard_begins(u32 kind, u32 vector, u64 source)
         if (depth >= HARD_DEPTH)
                 return;                 /* its end is not that of the top frame, which empties the stack */
         if (depth) {
-                s->hard[(depth - 1) & (HARD_DEPTH - 1)].ns += now - s->mark_ns;
+                s->hard[opaque(depth - 1) & (HARD_DEPTH - 1)].ns += now - s->mark_ns;
                 s->hard_ns += now - s->mark_ns;
         }
-        struct irq_frame *f = &s->hard[depth & (HARD_DEPTH - 1)];
+        struct irq_frame *f = &s->hard[opaque(depth) & (HARD_DEPTH - 1)];
 
         f->source = source;
         f->vector = vector;
@@ -121,7 +122,7 @@ static __always_inline void hard_ends(u32 kind, u32 vector, u64 source)
         if (!s || !s->depth)
                 return;                 /* began before we were attached */
         u64 now = bpf_ktime_get_ns();
-        struct irq_frame *f = &s->hard[(s->depth - 1) & (HARD_DEPTH - 1)];
+        struct irq_frame *f = &s->hard[opaque(s->depth - 1) & (HARD_DEPTH - 1)];
 
         if (f->kind != kind || f->vector != vector || f->source != source) {
                 s->depth = 0;           /* an end was missed: the kernel counts that, and missed_runs reports it */

@@ -80,6 +80,7 @@ static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
         clock = scheduler_clock();
         if (!d || !clock)
                 return;
+        d = opaque(d);
         u64 i = d->asked++ & (DIFFERENCES - 1);
 
         if (d->asked & 1)

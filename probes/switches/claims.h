@@ -20,6 +20,26 @@
  *   masks   key slot * MASK_BUFFERS + buffer, value struct mask, (MAX_CLAIMS + 1) * MASK_BUFFERS entries; cannot be full.
  *   live    key slot, value buffer in use (u32), MAX_CLAIMS + 1 entries; cannot be full.
  */
+/*
+ * The same value, of which the compiler knows nothing from here on. For whoever writes BPF here, two cases in which the
+ * compiler knows something that the verifier does not, and leaves out or moves what the verifier needs to see:
+ *
+ *   a pointer into a map's value, after its null check:  `if (!m) return 0;  m = opaque(m);  m->cpus[i]`
+ *     An index added to null is undefined, so LLVM (21 does) adds it before the check, and checks the sum: "pointer arithmetic
+ *     on map_value_or_null prohibited, null-check it first". After `opaque` nothing of it can go above the check.
+ *     Needed wherever an element is indexed by a variable, or its address is what a function returns.
+ *   a number, before the mask that bounds it:  `opaque(depth) & (HARD_DEPTH - 1)`
+ *     LLVM leaves the mask out where it can prove that it does nothing; the verifier cannot always follow the proof.
+ *
+ * It costs no instruction. No function here is a BPF subprogram (`__noinline`): before Linux 6.3 (be2ef8161572) a verifier
+ * takes every number of a program that has one for precise, and goes through paths again that differ in nothing else.
+ */
+#define opaque(value) ({                        \
+        __typeof__(value) _value = (value);     \
+        asm volatile("" : "+r"(_value));        \
+        _value;                                 \
+})
+
 #define CPU_WORDS     16                /* 1024 CPUs */
 #define MASK_BUFFERS  4                 /* per slot; a reader would have to sleep through four publications */
 #define WATCHED_SLOT  MAX_CLAIMS        /* pseudo slot: the set of watched CPUs */
@@ -198,6 +218,7 @@ static __always_inline void find_place(struct place_entry *e, u64 cgroup, u32 ge
 
         e->place = PLACE_FREE;
         if (m) {
+                m = opaque(m);
                 if (slot == WATCHED_SLOT)
                         e->place = has_cpu(m->cpus, cpu) ? PLACE_WATCHED : PLACE_FREE;
                 else

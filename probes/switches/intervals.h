@@ -51,7 +51,7 @@ static __always_inline void enter_slot(struct cpu_state *st, struct row *row, u3
         *(volatile u64 *)&row->slotted_ns = row->ns;
         /* What is older was read where it was; its place is for another slot soon. */
         if (s && ns && late < SLOTS / 2)
-                lock_xadd(&s->ns[slot & (SLOTS - 1)], ns);
+                lock_xadd(&opaque(s)->ns[slot & (SLOTS - 1)], ns);
         row->slot = st->slot;
 }
 
@@ -149,8 +149,9 @@ static __always_inline struct row *row_of_mark(struct cpu_state *st, struct mark
 }
 
 /* Count what ran up to now of an interval that goes on. */
-static __always_inline void charge(struct cpu_state *st, u64 now, int tick)
+static __always_inline void charge(struct cpu_state *state_here, u64 now, int tick)
 {
+        struct cpu_state *st = opaque(state_here);
         u32 tid = bpf_get_current_pid_tgid(), news = news_now();
         u64 *note = note_of(tid), key = note ? KEY_OF_NOTE(*note) : 0;
         u64 still;

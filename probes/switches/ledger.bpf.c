@@ -52,6 +52,7 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 
         if (rare(!st || !c))
                 return 0;
+        st = opaque(st);
         u64 key = note ? KEY_OF_NOTE(*note) : 0, known = NEVER;
         struct mark *mark = &st->marks[key & (MARKS - 1)];
         struct row *row = 0;

@@ -33,7 +33,7 @@ static __always_inline u64 *note_of(u32 tid)
         int index = tid / NOTES_PER_LINE;
         struct note_line *line = notes.lookup(&index);
 
-        return line ? &line->of[tid % NOTES_PER_LINE] : 0;
+        return line ? &opaque(line)->of[tid % NOTES_PER_LINE] : 0;
 }
 
 static __always_inline u32 life_of_note(u64 word)

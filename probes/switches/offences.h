@@ -51,10 +51,14 @@ static __always_inline void send_detail(struct cpu_state *st, struct row *row, s
 /* Until when being outside counts as transition: the set is new, or this CPU was taken from it a moment ago. */
 static __always_inline u64 transition_end(struct mask *m, u32 cpu, u64 now)
 {
-        u64 end = m ? m->since_ns : 0;
+        u64 end = 0;
 
-        if (m && has_cpu(m->grace, cpu) && m->grace_until_ns > end)
-                end = m->grace_until_ns;
+        if (m) {
+                m = opaque(m);
+                end = m->since_ns;
+                if (has_cpu(m->grace, cpu) && m->grace_until_ns > end)
+                        end = m->grace_until_ns;
+        }
         return end > now ? now : end;   /* the change is still under way (~0) */
 }
 

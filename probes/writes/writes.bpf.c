@@ -32,7 +32,7 @@ static __always_inline void fill_write(struct control_write *r, struct asked *a)
         r->bytes = a->bytes;
         bpf_get_current_comm(r->comm, sizeof(r->comm));
         __builtin_memset(r->value, 0, sizeof(r->value));
-        kept &= WRITE_VALUE_BYTES - 1;
+        kept = opaque(kept) & (WRITE_VALUE_BYTES - 1);
         if (a->in_user)
                 bpf_probe_read_user(r->value, kept, a->buf);
         else
