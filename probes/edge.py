@@ -42,7 +42,27 @@ def read_edge(state: State, witnesses: tuple[Witness[Any], ...], turn: bool = Tr
     for witness, steps in later:
         if not _ended(witness, steps, found):
             raise RuntimeError(f"{type(witness).__name__} yields more than twice at an edge")
-    return Edge(Moment(at_ns=now, turn_ns=turned - now, online=ledger.online()), found)
+    return Edge(Moment(at_ns=now, turn_ns=turned - now, online=ledger.online(), wall_ns=now + wall_offset_ns()), found)
+
+
+PAIRS = 5
+"""So many pairs of clocks are read at most; one between whose readings nobody else ran is good."""
+TOGETHER_NS = 20_000
+
+
+def wall_offset_ns() -> int:
+    """Return how far CLOCK_REALTIME is ahead of CLOCK_MONOTONIC now.
+
+    Both are read together: of several pairs that counts between whose readings the least time passed.
+    """
+    best_ns, offset_ns = None, 0
+    for _ in range(PAIRS):
+        before, wall, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        if best_ns is None or after - before < best_ns:
+            best_ns, offset_ns = after - before, wall - (before + after) // 2
+        if best_ns <= TOGETHER_NS:
+            break
+    return offset_ns
 
 
 def _ended(witness: Witness[Any], steps: Generator[None, None, Any], found: dict[Witness[Any], Any]) -> bool:

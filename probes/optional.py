@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from probes.programs import Programs
 from toolkit.host import bpf_syscalls
+from toolkit.model.blind_spots import TELLS_AUTHORS
 
 
 class Attached(NamedTuple):
@@ -17,7 +18,7 @@ class Attached(NamedTuple):
 
 
 def attach_optional(loaded: Programs, on_return: str, on_exit: str) -> Attached | str:
-    """Attach a program to the return of its function; returns why the kernel does not take it.
+    """Attach a program to the return of its function; returns why the kernel does not take it, and how it is seen.
 
     :param on_exit: the program that sees the same at the exit of every system call: in its place, and only with
         ``trace_syscalls``, because everybody pays for it.
@@ -32,4 +33,10 @@ def attach_optional(loaded: Programs, on_return: str, on_exit: str) -> Attached 
             return Attached(name, program, bpf_syscalls.attach(program, tracepoint))
         except OSError as error:
             complaint = complaint or f"{name}: {error.strerror}"
-    return complaint
+    dear, _ = loaded.optional(on_exit)
+    way = (
+        ""
+        if dear is None or loaded.options.trace_syscalls
+        else f"; {TELLS_AUTHORS} sees it at the cost of every system call"
+    )
+    return f"{complaint}{way}"

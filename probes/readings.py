@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from probes.options import ObserveOptions
@@ -26,11 +27,20 @@ class Moment:
     :param at_ns: CLOCK_MONOTONIC just before the first CPU.
     :param turn_ns: from ``at_ns`` until the last CPU.
     :param online: the CPUs that were online.
+    :param wall_ns: CLOCK_REALTIME at ``at_ns``: both clocks were read together.
     """
 
     at_ns: int
     turn_ns: int = 0
     online: CpuSet = EMPTY
+    wall_ns: int = 0
+
+    @property
+    def started_at(self) -> str:
+        """The wall clock then, ISO 8601, to the microsecond."""
+        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self.wall_ns // 1000)).isoformat(
+            timespec="microseconds"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from probes.edge import Edge, read_edge
@@ -54,13 +53,12 @@ class Window:
     @classmethod
     def open(cls, state: State, witnesses: tuple[Witness[Any], ...], edge: Edge | None = None) -> Window:
         """Open a window now, or at the edge at which the one before it has just been closed: nothing lies between."""
-        moment = datetime.now(UTC).isoformat(timespec="milliseconds")
         edge = edge or read_edge(state, witnesses)
         window = cls(
             state=state,
             number=state.ledger.window,
             first=edge,
-            started_at=moment,
+            started_at=edge.moment.started_at,
             environment=state.environment,
         )
         for witness in witnesses:

@@ -78,6 +78,8 @@ def move_row(event: Move, names: Mapping[int, str], hierarchies: Mapping[int, st
         cgroup=comm(event.path),
         writer_tid=event.writer_tid,
         writer_comm=comm(event.writer_comm),
+        pid=event.tgid,
+        writer_pid=event.writer_tgid,
     )
 
 
@@ -92,4 +94,5 @@ def affinity_row(event: Affinity, names: Mapping[int, str], start_ns: int) -> Af
         caller_tid=event.caller_tid,
         caller_comm=comm(event.caller_comm),
         caller_claim=names.get(event.caller_ident, ""),
+        caller_pid=event.caller_tgid,
     )

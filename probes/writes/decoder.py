@@ -66,7 +66,7 @@ class WriteReading(Reading):
             cgroup=cgroup,
             hierarchy=self.hierarchies.get(event.hierarchy, f"hierarchy {event.hierarchy}"),
             file=comm(event.file),
-            value=names.shown(event.value.split(b"\0", 1)[0].strip()),
+            value=names.shown(event.said),
             value_bytes=event.asked,
             errno=max(0, -event.result),
             pid=event.tgid,

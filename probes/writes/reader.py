@@ -85,9 +85,7 @@ class Writes(Side):
             self._files.update(name.encode().ljust(NAME_BYTES, b"\0"), struct.pack("=I", 1))
         found = attach_optional(self.loaded, "on_control_write", "on_write_exit")
         if isinstance(found, str):
-            dear = self.loaded.options.trace_syscalls
-            way = "" if dear else "; watch --trace-syscalls sees it at the cost of every system call"
-            self.blind_spots.append(f"who writes control files is not observed: {found}{way}")
+            self.blind_spots.append(f"who writes control files is not observed: {found}")
             return
         self._program, self._link = found.program, found.link
         self.complete = found.name == "on_control_write"

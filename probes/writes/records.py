@@ -41,3 +41,8 @@ class Write(Record):
     comm: bytes
     file: bytes
     value: bytes
+
+    @property
+    def said(self) -> bytes:
+        """The value without white space at its ends, as far as it was kept."""
+        return self.value.split(b"\0", 1)[0].strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, closing, nullcontext
 
 from probes.actions.reader import read_hierarchies
@@ -104,14 +104,22 @@ class WriteWitness(Witness[Around]):
     def forget_old(self) -> None:
         """Keep of the windows before the present one the last write that was accepted of each file."""
         window = self._windows.ledger.window
-        for event in sorted(self.side.take_old(window), key=lambda event: event.at_ns):
-            if event.result >= 0:
-                self.earlier.pop((event.cgroup, event.file), None)
-                self.earlier[(event.cgroup, event.file)] = event
+        remember(self.earlier, self.side.take_old(window))
         self.directories.forget_names({event.cgroup for event in self.side.of_window(window) or ()})
         self.earlier = {key: event for key, event in self.earlier.items() if key[0] in self.directories.names}
         while len(self.earlier) > MAX_EARLIER:
             del self.earlier[next(iter(self.earlier))]
+
+
+def remember(earlier: dict[tuple[int, bytes], Write], old: Iterable[Write]) -> None:
+    """Put the last accepted write of each file in place of the one before it, those written last at the end.
+
+    Of those that wrote the same one after the other the first stays: the others changed nothing.
+    """
+    for event in sorted(old, key=lambda event: event.at_ns):
+        if event.result >= 0:
+            before = earlier.pop((event.cgroup, event.file), event)
+            earlier[event.cgroup, event.file] = before if before.said == event.said else event
 
 
 class WriteWatch(Watch[Around]):

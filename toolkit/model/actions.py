@@ -20,6 +20,7 @@ class CgroupMove:
     :param to_claim: claim that it is under now; in a v1 hierarchy that is the same, identity is that of v2.
     :param hierarchy: ``v2``, or the controllers of the v1 hierarchy (``cpuset``).
     :param cgroup: where to, cut to 127 bytes.
+    :param pid: the task's process. :param writer_pid: the writer's; 0 in runs from before they were kept.
     """
 
     at_ns: int
@@ -32,6 +33,8 @@ class CgroupMove:
     cgroup: str
     writer_tid: int
     writer_comm: str
+    pid: int = 0
+    writer_pid: int = 0
 
 
 @stage_value
@@ -42,6 +45,7 @@ class AffinityChange:
     :param claim: claim of the thread whose mask it is, ``""`` for none or not known.
     :param cpus: what was asked for; the kernel grants what of it lies in the cpuset.
     :param errno: 0, or why the kernel refused.
+    :param caller_pid: the caller's process; 0 in runs from before it was kept.
     """
 
     at_ns: int
@@ -52,3 +56,4 @@ class AffinityChange:
     caller_tid: int
     caller_comm: str
     caller_claim: str
+    caller_pid: int = 0

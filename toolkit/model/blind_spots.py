@@ -13,6 +13,9 @@ from enum import StrEnum
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
 
+TELLS_AUTHORS = "watch --trace-syscalls"
+"""The option by which authors are seen where the kernel takes no program at the return of its functions."""
+
 
 class Witness(StrEnum):
     """A source of evidence; each can be doubted by itself."""

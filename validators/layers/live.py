@@ -186,7 +186,7 @@ def _drift(
             )
             if run.cpus < one.cpus:
                 text += " (a cpuset that lost CPUs while they were offline does not get them back by itself)"
-            after_ns = layers.cgroup[number - 1].first_ns if number else 0
+            after_ns = layers.cgroup[number - 1].first_ns if number else writers.EVER_NS
             writer = writers.of(claim, evidence, writers.CPUS, measures, seen_ns=run.first_ns, after_ns=after_ns)
             return [(outcome, f"{text}{why}{writer}")]
     return []

@@ -23,7 +23,6 @@ from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
 ID = "applied"
-_EVER_NS = -(1 << 62)
 _FILES = {
     "cpuset.cpus": writers.CPUS,
     "cpuset.mems": writers.MEMS,
@@ -130,7 +129,7 @@ def _writer(reading: Compared, claim: Claim, evidence: Evidence, drifts: tuple[f
     """Return the writer of the first wrong value, if the kernel reported it."""
     files = _FILES.get(reading.names[0].removesuffix(".effective"), ())
     if reading.wrong_before:
-        return writers.of(claim, evidence, files, reading.measures, seen_ns=0, after_ns=_EVER_NS)
+        return writers.of(claim, evidence, files, reading.measures, seen_ns=0, after_ns=writers.EVER_NS)
     after_ns, seen_ns = (drifts[0].after_ns, drifts[0].from_ns) if drifts else (0, evidence.duration_ns)
     return writers.of(claim, evidence, files, reading.measures, seen_ns=seen_ns, after_ns=after_ns)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from dataclasses import replace
 from itertools import pairwise
@@ -13,9 +14,9 @@ import pytest
 
 from probes.actions.witness import ActionWitness
 from probes.build import build
-from probes.edge import Edge, read_edge
+from probes.edge import Edge, read_edge, wall_offset_ns
 from probes.node.witness import OwnCost
-from probes.readings import Readings
+from probes.readings import Moment, Readings
 from probes.state import State
 from probes.switches.witness import Switches
 from probes.windows import Windows
@@ -131,3 +132,28 @@ def test_a_loss_while_an_edge_is_read_is_of_both_windows(tmp_path: Path, before:
         assert counts[0] > 0, counter
         # The ledger's own are read next to its moment: what was lost before that is none of the next window's.
         assert (counts[1] > 0) is not (before > 0 and counter in ("lost_events", "map_full")), counter
+
+
+def test_both_clocks_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The moment of an edge has its wall clock: of pairs between whose readings others ran that which took least."""
+    pairs = iter([(0, 7, 10**9), (10**9, 2 * 10**9, 10**9 + 2_000), (0, 0, 0)])
+    now = iter([clock for pair in pairs for clock in pair])
+    monkeypatch.setattr("probes.edge.time", SimpleNamespace(monotonic_ns=lambda: next(now), time_ns=lambda: next(now)))
+
+    assert wall_offset_ns() == 10**9 - 1_000
+
+
+def test_a_window_says_when_it_opened() -> None:
+    """To the microsecond: what a reader adds to it is right within a millisecond."""
+    moment = Moment(at_ns=5, wall_ns=1_795_000_000_123_456_789)
+
+    assert moment.started_at == "2026-11-18T11:06:40.123456+00:00"
+
+
+def test_the_wall_clock_is_that_of_the_moment() -> None:
+    """Not of before the witnesses were read, however long that took."""
+    before = time.time_ns() - time.monotonic_ns()
+    offset_ns = wall_offset_ns()
+    after = time.time_ns() - time.monotonic_ns()
+
+    assert min(before, after) - 1_000_000 <= offset_ns <= max(before, after) + 1_000_000

@@ -11,6 +11,7 @@ from probes.readings import Readings, Watched
 from probes.writes.decoder import WriteReading
 from probes.writes.reader import FILES
 from probes.writes.records import DIRECTORY, NAME_BYTES, Write, WriteState
+from probes.writes.witness import remember
 from tests.unit.probes.readings import CLAIM, FRAME, LOST, ONLINE, START, WRITES, but
 from toolkit.model.blind_spots import Witness
 from toolkit.model.evidence import ControlWrite, Evidence
@@ -62,6 +63,17 @@ def test_earlier_writes_have_negative_times_and_come_first() -> None:
     rows = seen(replace(WRITES, writes=(record(),), earlier=(record(at_ns=START - 9),))).control_writes or ()
 
     assert [row.at_ns for row in rows] == [-9, 5]
+
+
+def test_of_equal_writes_the_first_is_remembered() -> None:
+    """Who writes the same again changes nothing; another value does, and so does the first one after it."""
+    earlier: dict[tuple[int, bytes], Write] = {}
+    remember(earlier, [record(at_ns=2, value=b"0-1"), record(at_ns=1, value=b"0-1\n")])
+    assert [event.at_ns for event in earlier.values()] == [1]
+
+    later = [record(at_ns=at, value=value) for at, value in ((3, b"0"), (4, b"0-1"), (5, b"0-1"))]
+    remember(earlier, [*later, record(at_ns=6, result=-22, value=b"9")])
+    assert [event.at_ns for event in earlier.values()] == [4]
 
 
 def test_what_was_lost_is_counted_and_said() -> None:

@@ -30,9 +30,10 @@ def test_the_writer_before_the_window_is_looked_for_before_it() -> None:
     found = [applied.RULE(claim_set(), seen)[0] for seen in (at_once, at_last)]
 
     assert [one.outcome for one in found] == [Outcome.FAILED] * 2
-    assert ["db was written 1.0 s before" in one.reason for one in found] == [True, False], [
-        one.reason for one in found
-    ]
+    assert ["db was written by sh (pid 4711) at 00:59:59.000 UTC, 1.0 s before" in one.reason for one in found] == [
+        True,
+        False,
+    ], [one.reason for one in found]
     assert found[0].reason.startswith("before the window cpuset.cpus was 0-3, promised 2-3")
     assert found[1].reason.startswith("after the window cpuset.cpus was 0-3, promised 2-3")
 

@@ -273,5 +273,7 @@ def test_drift_names_its_writer() -> None:
     verdict = judged(node(SAME, SAME, [(0, "0-3"), (12, "0-1")], control_writes=(author, late)))
 
     assert verdict.outcome is Outcome.FAILED
-    assert verdict.reason.endswith("drift, no bound; cpuset.cpus of be/main was written at 11.000 s by echo[7]: '0-1'")
+    assert verdict.reason.endswith(
+        "drift, no bound; cpuset.cpus of be/main was written by echo (pid 7) at 01:00:11.000 UTC: '0-1'"
+    )
     assert verdict.measures["writer_pid"] == 7
