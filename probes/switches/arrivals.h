@@ -8,8 +8,10 @@
  * rq->clock just before the tracepoint, so a switch shows how far it is from ours: too far by what came between the two
  * readings (a microsecond; rarely an interrupt, or a vCPU that sleeps), never too near. The least of the latest is taken.
  *
- * The ledger goes by the arrival only where a task is where it must not be, or was moved. What lies between arrival and
- * switch is summed up for all (`lag_of`). The clocks are compared every 8 ms.
+ * An interval whose task arrived after the last switch that was reported begins with its arrival: what lies before it is a
+ * hidden thread's. (Also of what the task itself ran before, where not even the switch from it to that thread was reported;
+ * what it may be is in `arrival_lag_ns`, for the cgroup's account has it.) What lies between an arrival and the switch
+ * after it is summed up for all (`lag_of`). The clocks are compared every 8 ms.
  *
  * Maps:
  *   differences  per CPU: key 0, value struct differences, 1 entry; the oldest difference gives way, cannot be full.
@@ -23,6 +25,7 @@ struct span {
         u32 ended;
         u32 tick;
         u32 life;
+        u64 lag;                        /* the cgroup has it, the ledger has not */
 };
 
 #define DIFFERENCES     8
@@ -105,28 +108,41 @@ static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
  */
 #define LAG_NS          500             /* as far as the two clocks are apart at any switch, and a little more */
 
-static __always_inline u64 lag_of(struct cpu_state *st, u64 arrival)
+static __always_inline u64 lag_of(struct cpu_state *st, u64 came_ns)
 {
-        u64 lag = st->start_ns - st->clock_difference - arrival;
+        u64 lag = st->start_ns - came_ns;
 
         /* Where the task came later than the last switch that was reported, this is a very great number. */
         return lag - LAG_NS < TOGETHER_NS && lag <= st->start_ns - st->before_start_ns && st->compared_ns ? lag : 0;
 }
 
+/* An arrival by our clock. */
+static __always_inline u64 by_our_clock(struct cpu_state *st, u64 arrival)
+{
+        return arrival + st->clock_difference;
+}
+
+/* Whether switches were not reported: the task came later than what is counted so far says. */
+static __always_inline int is_late(struct cpu_state *st, u64 came_ns)
+{
+        return (s64)(came_ns - st->charged_ns) > LATE_NS && st->compared_ns;
+}
+
 /* Begin the interval when its task arrived, if switches were not reported before that. */
 static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *s)
 {
-        u64 arrival;
+        u64 arrival, came_ns;
 
-        if (s->now - s->from <= LATE_NS || !st->compared_ns)
+        if (s->now - s->from <= LATE_NS)
                 return;
         arrival = last_arrival();
-        if (!arrival)
-                return;
-        arrival += st->clock_difference;
-        if (arrival <= s->from + LATE_NS || arrival >= s->now)
+        came_ns = by_our_clock(st, arrival);
+        if (!arrival || !is_late(st, came_ns) || came_ns >= s->now)
                 return;                 /* the usual case, or another arrival than this interval's */
-        s->from = s->start = st->start_ns = arrival;
+        /* The last switch that was reported led to this very task: it ran, and nobody said that it went. */
+        if (st->next == bpf_get_current_task())
+                s->lag = came_ns - s->from;
+        s->from = s->start = st->start_ns = st->charged_ns = came_ns;
         s->still = 0;                   /* the CPU ran what nobody reported, and did not stand still */
 }
 
@@ -143,7 +159,17 @@ static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
 {
 }
 
-static __always_inline u64 lag_of(struct cpu_state *st, u64 arrival)
+static __always_inline u64 by_our_clock(struct cpu_state *st, u64 arrival)
+{
+        return 0;
+}
+
+static __always_inline int is_late(struct cpu_state *st, u64 came_ns)
+{
+        return 0;
+}
+
+static __always_inline u64 lag_of(struct cpu_state *st, u64 came_ns)
 {
         return 0;
 }

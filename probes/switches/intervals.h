@@ -112,6 +112,7 @@ static __always_inline struct row *look_up(struct cpu_state *st, u64 *note, u32 
         s.ended = ended;
         s.tick = tick;
         s.life = life_of_note(word);
+        begin_at_arrival(st, &s);
         if (!(word & NOTE_DEAD) && KEY_OF_NOTE(word) != key && unsettled(st, e, note, key, &s))
                 return 0;
         if (e->place == PLACE_FREE || e->place == PLACE_INSIDE) {
@@ -121,7 +122,6 @@ static __always_inline struct row *look_up(struct cpu_state *st, u64 *note, u32 
                 mark->place = e->place;
                 mark->slot = e->slot;
         } else if (e->place == PLACE_WATCHED) {
-                begin_at_arrival(st, &s);
                 watched(st, e, &s);
         }
         if (e->place != PLACE_INSIDE && e->place != PLACE_OUTSIDE)
@@ -130,11 +130,11 @@ static __always_inline struct row *look_up(struct cpu_state *st, u64 *note, u32 
 
         if (!row)
                 return 0;
-        if (e->place == PLACE_OUTSIDE) {
-                begin_at_arrival(st, &s);
+        if (e->place == PLACE_OUTSIDE)
                 outside(st, row, e, &s);
-        }
-        add_to_row(st, row, e->slot, now, still, ended, tick);
+        add_to_row(st, row, e->slot, now, s.still, ended, tick);
+        if (s.lag && ended)
+                row->arrival_lag_ns += s.lag;
         *slot = e->slot;
         return row;
 }

@@ -61,12 +61,13 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
                 known = key >> 32;
                 row = row_of_mark(st, mark);
         }
-        u64 now = bpf_ktime_get_ns(), ns = now - st->charged_ns, lag = lag_of(st, arrival);
+        u64 now = bpf_ktime_get_ns(), ns = now - st->charged_ns, came_ns = by_our_clock(st, arrival);
+        u64 lag = lag_of(st, came_ns);
         /* And before the cgroup is asked for: a move in between makes the note that we write stale, never good. */
         u32 news = *(volatile u32 *)&c->news;
 
         st->judged++;
-        if (likely(known == news && ns <= SAMPLER_GAP_NS && !clocks_due(st, now))) {
+        if (likely(known == news && ns <= SAMPLER_GAP_NS && !clocks_due(st, now) && !is_late(st, came_ns))) {
                 if (row)
                         add_to_row(st, row, mark->slot, now, 0, 1, 0);
                 if (rare(lag))
@@ -75,6 +76,7 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
                 st->from_idle = !tid;
                 st->before_start_ns = st->start_ns;
                 st->charged_ns = st->start_ns = now;
+                st->next = ctx->args[2];
                 return 0;
         }
         u32 slot = 0;
@@ -87,6 +89,7 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
         st->from_idle = !tid;
         st->before_start_ns = st->start_ns;
         st->charged_ns = st->start_ns = now;
+        st->next = ctx->args[2];
         return 0;
 }
 

@@ -173,6 +173,7 @@ struct cpu_state {
         s64 clock_difference;           /* of our clock and the scheduler's (arrivals.h) */
         u64 compared_ns;                /* when that was found; 0: it is not known */
         u64 before_start_ns;            /* the interval before the running one began */
+        u64 next;                       /* the task (its address) that the last switch led to */
         struct mark marks[MARKS];
         struct place_cache places;
 };

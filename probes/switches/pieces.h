@@ -120,7 +120,6 @@ static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e
         /* It exits between its two joinings: the second will not move it, whatever its process's record says then. */
         if (note && incomplete && read_kernel(u32, bpf_get_current_task(), OFF_TASK_STRUCT_FLAGS) & PF_EXITING)
                 *note |= NOTE_LEFT;
-        begin_at_arrival(st, s);
         send_piece(st, e, s, m, ident, (m ? PIECE_MEMBER : 0) | (incomplete ? PIECE_INCOMPLETE : 0));
         return 1;
 }

@@ -159,7 +159,7 @@ class Piece(Record):
 class CpuState(Record):
     """A CPU's own counters (``struct cpu_state`` without the place cache)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4Q6I10Q2I5Q")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4Q6I10Q2I6Q")
     start_ns: int
     charged_ns: int
     judged: int
@@ -187,6 +187,7 @@ class CpuState(Record):
     clock_difference: int
     compared_ns: int
     before_start_ns: int
+    next: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ class CpuUse:
     ``arrival_lag_ns``: how long before the switches to its tasks the scheduler's clock let them arrive, since they were
     woken: their cgroup's account has that time, ``run_ns`` has not; ``departure_lag_ns``: the same of those who came
     after them, which ``run_ns`` has and their cgroup's account has not. Less than half a microsecond is not counted.
+    Where a thread that the kernel hides from its tracepoints came between, the former has how long that was at most.
     ``standstill_ns``: of ``run_ns``, what ran while the CPU took no timer interrupt (the sampler came more than half a
     period late); 0 on CPUs without a sampler.
     ``cuts``: how often a task was moved in or out while it ran there.
