@@ -52,7 +52,8 @@ class _Planned:
     """One scenario with its plan. :param changed, after: scenario and plan with the changes of ``--diff``.
 
     :param found, found_after: what is wrong with either plan, its options, or on the machine beside it.
-    :param version: of the kubelet that is asked about; empty: the model's. :param cgroup_root: its ``cgroupRoot``.
+    :param version: of the kubelet that is asked about; empty: not known; ``None``: none is. :param cgroup_root: its
+        ``cgroupRoot``.
     """
 
     scenario: Scenario
@@ -60,7 +61,7 @@ class _Planned:
     plan: Plan
     changed: Scenario | None = None
     after: Plan | None = None
-    version: str = ""
+    version: str | None = None
     cgroup_root: str = ""
     warnings: tuple[str, ...] = ()
     found: tuple[Finding, ...] = ()
@@ -224,6 +225,8 @@ def _show_findings(found: Sequence[Finding], title: str = "") -> None:
 
 def _data(work: _Planned, changes: Sequence[str]) -> dict[str, Any]:
     data: dict[str, Any] = {"scenario": work.scenario.name, "model": MODELLED, "plan": to_data(work.plan)}
+    if work.version is not None:
+        data["kubelet"] = {"version": work.version or None, "answered": statement(work.version)}
     if work.warnings:
         data["warnings"] = list(work.warnings)
     if work.found:

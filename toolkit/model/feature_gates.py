@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from toolkit.model.known_gates import KNOWN, LOCKED_OFF, LOCKED_ON
+from toolkit.model.releases import off_by_default
 
 
 class Stage(StrEnum):
@@ -26,15 +27,11 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One gate. :param needs: gates without which it must not be on.
-
-    :param since: the series in which it came to be on by default; those before did not know it, or had it off.
-    """
+    """One gate. :param needs: gates without which it must not be on."""
 
     stage: Stage
     default: bool
     needs: tuple[str, ...] = ()
-    since: tuple[int, int] = (0, 0)
 
 
 POD_LEVEL_RESOURCES = "PodLevelResources"
@@ -54,23 +51,23 @@ DYNAMIC_RESOURCE_ALLOCATION = "DynamicResourceAllocation"
 CGROUP_DRIVER_FROM_CRI = "KubeletCgroupDriverFromCRI"
 
 GATES: Mapping[str, Gate] = {
-    POD_LEVEL_RESOURCES: Gate(Stage.BETA, True, since=(1, 34)),
+    POD_LEVEL_RESOURCES: Gate(Stage.BETA, True),
     POD_LEVEL_RESOURCE_MANAGERS: Gate(Stage.ALPHA, False, needs=(POD_LEVEL_RESOURCES,)),
     CPU_ALPHA_OPTIONS: Gate(Stage.ALPHA, False),
     CPU_BETA_OPTIONS: Gate(Stage.BETA, True),
     TOPOLOGY_ALPHA_OPTIONS: Gate(Stage.ALPHA, False),
     TOPOLOGY_BETA_OPTIONS: Gate(Stage.BETA, True),
-    NO_QUOTA_WITH_EXCLUSIVE_CPUS: Gate(Stage.DEPRECATED, True, since=(1, 33)),
+    NO_QUOTA_WITH_EXCLUSIVE_CPUS: Gate(Stage.DEPRECATED, True),
     IN_PLACE_RESIZE: Gate(Stage.GA, True),
     IN_PLACE_RESIZE_EXCLUSIVE_CPUS: Gate(Stage.ALPHA, False, needs=(IN_PLACE_RESIZE,)),
     IN_PLACE_RESIZE_EXCLUSIVE_MEMORY: Gate(Stage.ALPHA, False, needs=(IN_PLACE_RESIZE,)),
     IN_PLACE_RESIZE_POD_LEVEL: Gate(
-        Stage.BETA, True, needs=(IN_PLACE_RESIZE, POD_LEVEL_RESOURCES, NODE_DECLARED_FEATURES), since=(1, 36)
+        Stage.BETA, True, needs=(IN_PLACE_RESIZE, POD_LEVEL_RESOURCES, NODE_DECLARED_FEATURES)
     ),
     NODE_DECLARED_FEATURES: Gate(Stage.BETA, True),
     CFS_QUOTA_PERIOD: Gate(Stage.GA, True),
     DYNAMIC_RESOURCE_ALLOCATION: Gate(Stage.GA, True),
-    CGROUP_DRIVER_FROM_CRI: Gate(Stage.GA, True, since=(1, 31)),
+    CGROUP_DRIVER_FROM_CRI: Gate(Stage.GA, True),
     "AllAlpha": Gate(Stage.ALPHA, False),
     "AllBeta": Gate(Stage.BETA, False),
 }
@@ -105,7 +102,7 @@ class FeatureGates:
 
     def of_series(self, series: tuple[int, int]) -> FeatureGates:
         """Return the gates of a kubelet of this series: what was not on by default yet is off, unless it is given."""
-        return FeatureGates({name: False for name, gate in GATES.items() if gate.since > series} | self.given)
+        return FeatureGates(dict.fromkeys(off_by_default(series), False) | self.given)
 
     @property
     def pod_level_managers(self) -> bool:

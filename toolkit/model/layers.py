@@ -32,12 +32,24 @@ class Layer(StrEnum):
     """Where tasks ran and may run."""
 
 
+class ApiCpus(StrEnum):
+    """Which CPUs the pod-resources API of this kubelet gives a container that owns none."""
+
+    OWN = "own"
+    """None."""
+    POOL = "pool"
+    """Those of the shared pool."""
+    EITHER = "either"
+    """The kubelet's version, on which that depends, is not known."""
+
+
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerView:
     """What one layer states about one claim at one moment; ``None``: nothing.
 
     :param at_ns: nanoseconds since the observation began; before it: negative.
+    :param api_cpus: how the CPUs of pod-resources are meant; ``None``: of another layer, or not said.
     """
 
     claim: str
@@ -45,3 +57,4 @@ class LayerView:
     at_ns: int
     cpus: CpuSet | None = None
     mems: CpuSet | None = None
+    api_cpus: ApiCpus | None = None

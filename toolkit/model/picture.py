@@ -53,7 +53,7 @@ class Picture:
     :param pods_read: whether the kubelet's list of pods was read.
     :param metrics: the kubelet's gauges of its CPU manager, by name with labels.
     :param api_cpus: the exclusive CPUs of all containers by the pod-resources API, which is read with the gauges;
-        ``None``: it was not read.
+        ``None``: it was not read, or this kubelet reports the shared pool, too.
     :param miscounted: claims of owners that the state file gives another number of CPUs than they ask for: that number.
     :param reserved: reserved CPUs by the configuration; ``None``: not known.
     :param rejected: pods that the kubelet did not admit. :param topology_policy: of its Topology Manager; ``None``: not

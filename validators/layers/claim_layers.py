@@ -12,7 +12,7 @@ from functools import reduce
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask
-from toolkit.model.layers import Layer, LayerView
+from toolkit.model.layers import ApiCpus, Layer, LayerView
 from toolkit.model.runtimes import SETUP_NS
 from validators.queries import file_history, view
 
@@ -48,6 +48,8 @@ class ClaimLayers:
     making: list[Stretch]
     """The cgroup's CPUs while it was being made, too: a thread may have held them as long."""
     masks: list[ThreadMask]
+    api_cpus: ApiCpus | None = None
+    """How pod-resources means the CPUs of a container that owns none; ``None``: a run of before this was said."""
 
     @property
     def always(self) -> CpuSet:
@@ -114,6 +116,7 @@ def claim_layers(claim: Claim, evidence: Evidence, rows: list[LayerView], masks:
         cgroup=_granted(claim, evidence, [end_ns + SETUP_NS for end_ns in made]) if made else making,
         making=making,
         masks=_present(made, masks),
+        api_cpus=next((row.api_cpus for row in reversed(rows) if row.api_cpus is not None), None),
     )
 
 

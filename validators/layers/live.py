@@ -13,9 +13,9 @@ from dataclasses import replace
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
-from toolkit.model.layers import Layer
+from toolkit.model.layers import ApiCpus, Layer
 from toolkit.model.verdict import Measure, Outcome, Verdict, together
-from validators.layers import metrics, owed
+from validators.layers import metrics, owed, picture
 from validators.layers.claim_layers import ClaimLayers, Stretch, carried_out, claim_layers
 from validators.layers.owed import Finding
 from validators.queries import file_history, hotplug, view, writers
@@ -104,6 +104,7 @@ def _judge(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, layers
         *owed.forgotten(forgotten, evidence, limit_ns, measures),
         *owed.overlap(back, layers, evidence, measures),
         *(finding for lower in pairs for finding in _lag(layers, lower, claim, evidence, limit_ns, measures)),
+        *_pool_as_own(layers, claim, limit_ns),
         *(_drift(claim, evidence, layers, limit_ns, measures) if layers.asked else ()),
         *_unread(claim, evidence, layers),
         *_held(layers),
@@ -156,6 +157,24 @@ def _lag(
             else:
                 found.append((Outcome.FAILED, f"{text} (bound {bound})"))
     return found
+
+
+def _pool_as_own(layers: ClaimLayers, claim: Claim, limit_ns: int) -> list[Finding]:
+    """The shared pool, reported as the CPUs of a container that owns none: some releases do that, others must not."""
+    if claim.isolation is not Isolation.HOST or layers.api_cpus not in (ApiCpus.OWN, ApiCpus.EITHER):
+        return []
+    pools = {promised.cpus for promised in layers.state if promised.cpus}
+    said = next((run for run in layers.api if run.cpus in pools), None)
+    if said is None:
+        return []
+    if layers.api_cpus is ApiCpus.EITHER:
+        return [(Outcome.UNDECIDED, picture.POOL_OR_OWN)]
+    text = (
+        f"{Layer.CHECKPOINT} and {Layer.POD_RESOURCES} differ since {seconds(said.first_ns)}: CPUs {said.cpus} are the "
+        "shared pool, and reported as its own"
+    )
+    outcome = Outcome.FAILED if said.sure_ns - said.first_ns > limit_ns else Outcome.PASSED
+    return [(outcome, text)]
 
 
 def _unread(claim: Claim, evidence: Evidence, layers: ClaimLayers) -> list[Finding]:

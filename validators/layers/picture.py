@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
-from toolkit.model.layers import Layer
+from toolkit.model.layers import ApiCpus, Layer
 from toolkit.model.picture import Picture
+from toolkit.model.releases import API_REPORTS_POOL, NEWEST, series_text
 from toolkit.model.verdict import Measure, Outcome, Verdict, rank
 from toolkit.model.wording import cpus_do, cpus_text, nodes_text
 from validators.layers import metrics, rejections, unseen
@@ -22,6 +23,11 @@ from validators.placement import groups
 from validators.queries import view
 
 Finding = tuple[Outcome, str]
+POOL_OR_OWN = (
+    f"{Layer.POD_RESOURCES} reports the shared pool, as kubelets before "
+    f"{series_text(API_REPORTS_POOL.until or NEWEST)} do for a container that owns no CPU: "
+    "the kubelet's version is not known"
+)
 LENT = ": the kernel lends it those of the cgroup above"
 
 
@@ -31,6 +37,7 @@ class _Stated:
 
     state: CpuSet | None
     api: CpuSet | None
+    api_cpus: ApiCpus | None
     asked: CpuSet | None
     requested: CpuSet | None
     granted: CpuSet | None
@@ -67,6 +74,7 @@ def _stated(claim: Claim, evidence: Evidence) -> _Stated:
     return _Stated(
         state=state.cpus if state else None,
         api=api.cpus if api else None,
+        api_cpus=api.api_cpus if api else None,
         asked=asked.cpus if asked else None,
         requested=files.cpus if files else None,
         granted=files.cpus_effective if files else None,
@@ -228,11 +236,14 @@ def _count(claim: Claim, stated: _Stated, still: Picture) -> Finding | None:
 
 
 def _api(claim: Claim, stated: _Stated, evidence: Evidence) -> Finding | None:
-    """What the pod-resources API calls a container's own: its exclusive CPUs, and nothing for all others."""
-    own = None if claim.isolation == "host" else stated.state
+    """What the pod-resources API calls a container's own: its exclusive CPUs; of others nothing, or the shared pool."""
+    shares = claim.isolation == "host"
+    own = None if shares and stated.api_cpus is not ApiCpus.POOL else stated.state
     if not stated.api or stated.state is None or stated.api == own:
         return None
     text = f"{Layer.CHECKPOINT} and {Layer.POD_RESOURCES} differ: CPUs"
+    if shares and stated.api_cpus is ApiCpus.EITHER and stated.api == stated.state:
+        return Outcome.UNDECIDED, POOL_OR_OWN
     cpu = evidence.state_files[-1].cpu if evidence.state_files else None
     anew = cpu is not None and not (cpu.entries or cpu.pods)
     if own is None and stated.api == stated.state and not anew:

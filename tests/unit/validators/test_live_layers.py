@@ -15,9 +15,11 @@ from tests.unit.validators.live_layers_builder import (
     granted,
     judged,
     node,
+    said,
 )
 from toolkit.model.evidence import Transition
 from toolkit.model.evidence.node import HotplugEvent
+from toolkit.model.layers import ApiCpus, Layer
 from toolkit.model.verdict import Outcome
 
 
@@ -277,3 +279,23 @@ def test_drift_names_its_writer() -> None:
         "drift, no bound; cpuset.cpus of be/main was written by echo (pid 7) at 01:00:11.000 UTC: '0-1'"
     )
     assert verdict.measures["writer_pid"] == 7
+
+
+@pytest.mark.parametrize(
+    ("meant", "lasts_s", "outcome", "words"),
+    [
+        (ApiCpus.POOL, 29, Outcome.PASSED, "agree"),
+        (ApiCpus.OWN, 29, Outcome.FAILED, "CPUs 0-3 are the shared pool, and reported as its own"),
+        (ApiCpus.OWN, 10, Outcome.PASSED, "CPUs 0-3 are the shared pool, and reported as its own"),
+        (ApiCpus.EITHER, 29, Outcome.UNDECIDED, "as kubelets before v1.23 do for a container that owns no CPU"),
+        (None, 29, Outcome.PASSED, "agree"),
+    ],
+    ids=["before v1.23", "later", "one answer", "version unknown", "saved before it was said"],
+)
+def test_the_shared_pool_in_pod_resources(meant: ApiCpus | None, lasts_s: float, outcome: Outcome, words: str) -> None:
+    """What the API says of a container that owns no CPU is judged by the kubelet's release, as of a capture (F53)."""
+    seen = node(SAME, SAME, SAME, "0-3")
+    said_by_api = said(Layer.POD_RESOURCES, (0, "0-3"), (lasts_s, "0-3"))
+    verdict = judged(replace(seen, layers=(*seen.layers, *(replace(row, api_cpus=meant) for row in said_by_api))))
+
+    assert (verdict.outcome, words in verdict.reason) == (outcome, True), verdict.reason

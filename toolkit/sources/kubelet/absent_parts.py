@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 from toolkit.errors import InputError
 from toolkit.model.kubelet_version import series_of
 from toolkit.model.node_reading import MissingPart, NodeReading
+from toolkit.model.releases import ALLOCATED_STATE
 from toolkit.sources.kubelet.metrics_text import FILE as METRICS
-from toolkit.sources.kubelet.versions import ALLOCATES
 
 PARTS = ("config", "cpu_state", "memory_state", "containers", "pods", "pod_resources", "cgroups", "threads")
 """Fields of a reading, each of which is worth a capture alone."""
@@ -56,4 +56,4 @@ def allocates(version: str) -> bool:
         found = series_of(version, "kubelet_version")
     except InputError:
         return False
-    return not found[0] or found >= ALLOCATES
+    return not found[0] or ALLOCATED_STATE.of(found) is True

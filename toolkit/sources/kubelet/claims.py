@@ -16,6 +16,7 @@ from toolkit.allocation.topology.manager import NONE
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.feature_gates import POD_LEVEL_RESOURCES
+from toolkit.model.layers import ApiCpus
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.pod import Pod
@@ -42,7 +43,10 @@ from toolkit.sources.kubelet.versions import Versions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What one subject was promised. :param state: CPUs by the state file; ``None``: it says nothing about it."""
+    """What one subject was promised. :param state: CPUs by the state file; ``None``: it says nothing about it.
+
+    :param api_cpus: how pod-resources means the CPUs of a container.
+    """
 
     subject: Subject
     claim: Claim | None
@@ -50,6 +54,7 @@ class Promise:
     in_state: bool
     pod_cpus: CpuSet | None = None
     state_mems: CpuSet | None = None
+    api_cpus: ApiCpus = ApiCpus.OWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +192,7 @@ class _Maker:
             in_state=in_state,
             pod_cpus=parsed(self.owners.pod_sets[subject.pod_uid]) if subject.pod_uid in self.owners.pod_sets else None,
             state_mems=mems,
+            api_cpus=self.versions.api_cpus(subject.pod_uid),
         )
 
     def _mems(self, key: tuple[str, str]) -> CpuSet | None:

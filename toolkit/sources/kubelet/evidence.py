@@ -114,7 +114,7 @@ def layers_of(
         found.append(LayerView(claim=name, layer=Layer.RUNTIME, at_ns=0, cpus=asked, mems=mems or above))
     cpus = _from_pod_resources(subject, rows_of(reading) if rows is None else rows)
     if cpus is not None:
-        found.append(LayerView(claim=name, layer=Layer.POD_RESOURCES, at_ns=0, cpus=cpus))
+        found.append(LayerView(claim=name, layer=Layer.POD_RESOURCES, at_ns=0, cpus=cpus, api_cpus=promise.api_cpus))
     return found
 
 

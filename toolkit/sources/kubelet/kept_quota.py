@@ -15,17 +15,18 @@ from toolkit.allocation.cgroup_values import pod_values
 from toolkit.model.claims import NO_QUOTA, Claim, Isolation
 from toolkit.model.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS
 from toolkit.model.pod import Pod
+from toolkit.model.releases import OWNERS_WITHOUT_QUOTA
 from toolkit.sources.kubelet.asked import asked_of
 from toolkit.sources.kubelet.settings import Settings
 from toolkit.sources.kubelet.subjects import Subject
-from toolkit.sources.kubelet.versions import ALLOCATES, Versions
+from toolkit.sources.kubelet.versions import Versions
 
 
 def may_keep(versions: Versions, known: Settings, uid: str) -> bool:
     """Whether a pod's kubelet may be older than the gate: nobody knows its version, nor was the gate set."""
     config = known.config
     return (
-        versions.may_be_before(ALLOCATES, uid)
+        versions.unknown(OWNERS_WITHOUT_QUOTA, uid)
         and not known.problem
         and config.cpu_cfs_quota
         and config.feature_gates[NO_QUOTA_WITH_EXCLUSIVE_CPUS]

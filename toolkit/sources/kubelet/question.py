@@ -12,7 +12,7 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model.feature_gates import FeatureGates
-from toolkit.model.kubelet_version import is_modelled, is_upstream, warning
+from toolkit.model.kubelet_version import is_modelled, is_upstream, series_of, warning
 from toolkit.model.names import printable
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.scenario import Scenario
@@ -21,7 +21,6 @@ from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.bundle_machine import capture_topology
 from toolkit.sources.kubelet.configuration import KubeletConfiguration, file_names, load_configuration
 from toolkit.sources.kubelet.json_parts import items, mapping
-from toolkit.sources.kubelet.metrics_text import kubelet_version
 from toolkit.sources.kubelet.settings import configuration_in, unread
 from toolkit.sources.pod_files import checked, load_pods
 
@@ -54,7 +53,7 @@ def ask(
     """Read configuration and pods; what is not given comes from the capture.
 
     :param drop_ins: directory whose files are merged over ``config``.
-    :param version: of the kubelet, where it is known; else that of the capture's metrics.
+    :param version: of the kubelet, where it is known; else that which the capture says.
     :param machine: whether the capture's machine is asked about, too.
     :raises InputError: a file is wrong, or neither given nor in the capture.
     """
@@ -65,7 +64,7 @@ def ask(
     manifests = tuple(pod for pod in listed if not _has_ended(pod))
     if not manifests:
         raise InputError(str(pods or capture), "only pods that have ended", "one that has not")
-    version = version or kubelet_version(reading.metrics if reading is not None else None)
+    version = version or (_said(reading, str(capture)) if reading is not None else "")
     fields, warnings = _for_the_model(found.fields, version)
     files = str(capture) if config is None else file_names(config, drop_ins)
     title = f"{files}, pods of {pods or capture}"
@@ -83,6 +82,18 @@ def _captured(reading: NodeReading | None, where: str) -> KubeletConfiguration:
     if problem := unread(reading):
         raise InputError(where, problem, "kubelet/config.yaml in it, or --kubelet-config FILE")
     return configuration_in(reading, f"{where}: ")
+
+
+def _said(reading: NodeReading, where: str) -> str:
+    """Return the version that a capture says; one that makes no sense is not known.
+
+    :param where: the capture.
+    """
+    try:
+        series_of(reading.kubelet_version, where)
+    except InputError:
+        return ""
+    return reading.kubelet_version
 
 
 def _pods(reading: NodeReading | None, where: str) -> tuple[dict[str, Any], ...]:
@@ -120,6 +131,7 @@ def _seen(pod: Mapping[str, Any]) -> tuple[str, str]:
 def _for_the_model(fields: Mapping[str, Any], version: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Leave out the gates that only another kubelet knows, with a warning that names them.
 
+    An older one has the gates off that it had off by default (:mod:`toolkit.model.releases`).
     One of another version, or of a distribution: OpenShift's passes over a gate that is none of Kubernetes and says so
     in its log, and its configurations have such gates. A release of Kubernetes does not start with one: where the
     version says that it is one, the gate stays, and the plan reports it, as a gate that is locked otherwise.
@@ -128,14 +140,19 @@ def _for_the_model(fields: Mapping[str, Any], version: str) -> tuple[dict[str, A
     """
     gates = dict(fields.get("featureGates") or {})
     given = FeatureGates(gates)
-    if not is_modelled(version, "--kubelet-version"):
-        left_out, warned = given.refused, warning(version, given.refused)
+    warned: tuple[str, ...] = ()
+    if version and not is_modelled(version, "--kubelet-version"):
+        left_out, warned = given.refused, (warning(version, given.refused),)
+        series = series_of(version, "--kubelet-version")
+        older = given.of_series(series) if series[0] else given
+        # What the model no longer lets anybody switch off decides nothing in it.
+        gates = {name: value for name, value in older.given.items() if name in gates or name not in older.refused}
     elif given.unknown and not is_upstream(version):
-        left_out, warned = given.unknown, _foreign(given.unknown)
+        left_out, warned = given.unknown, (_foreign(given.unknown),)
     else:
         return dict(fields), ()
     kept = {name: value for name, value in gates.items() if name not in left_out}
-    return {**fields, "featureGates": kept}, (warned,)
+    return {**fields, "featureGates": kept}, warned
 
 
 def _foreign(gates: Sequence[str]) -> str:

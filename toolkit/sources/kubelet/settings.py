@@ -103,6 +103,6 @@ def _gates(given: FeatureGates, version: str) -> FeatureGates:
 def other_version(version: str) -> str:
     """Say that the model is of another version than the kubelet; nothing where it is not, or not known."""
     try:
-        return "" if is_modelled(version, "kubelet_version") else warning(version, ())
+        return "" if not version or is_modelled(version, "kubelet_version") else warning(version, ())
     except InputError:
         return ""

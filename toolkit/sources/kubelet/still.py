@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from toolkit.errors import InputError
 from toolkit.model.claims import Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.layers import ApiCpus
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import STATE_WRITTEN, NodeReading
 from toolkit.model.picture import Picture, RejectedPod, Unlisted
@@ -55,7 +56,7 @@ def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: Ite
         unlisted=_unlisted(reading, node),
         at_once=later_s is not None and later_s <= AT_ONCE_S,
         metrics=manager_gauges(reading.metrics),
-        api_cpus=_api_cpus(reading),
+        api_cpus=_api_cpus(reading, node),
         miscounted=miscounted(reading, node),
         reserved=known.reserved if known.reserved_known else None,
         rejected=_rejected(reading),
@@ -263,9 +264,11 @@ def _rejected(reading: NodeReading) -> tuple[RejectedPod, ...]:
     return tuple(found)
 
 
-def _api_cpus(reading: NodeReading) -> CpuSet | None:
-    """Return the exclusive CPUs of all containers by the pod-resources API; ``None``: it was not read."""
-    if reading.pod_resources is None:
+def _api_cpus(reading: NodeReading, node: NodeClaims) -> CpuSet | None:
+    """Return the exclusive CPUs of all containers by the pod-resources API; ``None``: it was not read, or may give the
+    shared pool to those that own none.
+    """
+    if reading.pod_resources is None or any(p.api_cpus is not ApiCpus.OWN for p in node.promises):
         return None
     try:
         return CpuSet.union(CpuSet.of(row.cpus) for row in reading.pod_resources)

@@ -13,9 +13,10 @@ from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import status
 from toolkit.model.feature_gates import FeatureGates
 from toolkit.model.node_reading import MissingPart, NodeReading
+from toolkit.model.releases import OWNERS_WITHOUT_QUOTA, POD_BUDGETS
 from toolkit.sources.kubelet.follow import KubeletSource
 from toolkit.sources.kubelet.places import Places
-from toolkit.sources.kubelet.versions import ALLOCATES, BUDGETS, Versions
+from toolkit.sources.kubelet.versions import Versions
 
 UID = "u-api-node1"
 UNSEEN = NodeReading(missing=(MissingPart(part="version", reason="not seen"),))
@@ -106,10 +107,10 @@ def test_a_pods_own_resources_may_be_ignored(node: Node, version: str, gates: st
 def test_what_shows_how_old_a_kubelet_is_at_least() -> None:
     """Gates that an older one would refuse, and what it has allocated; a version that is said needs no such thing."""
     none, new = FeatureGates(), FeatureGates({"PodLevelResourceManagers": False})
-    assert Versions(UNSEEN, none).may_be_before(ALLOCATES, UID)
-    assert not Versions(UNSEEN, new).may_be_before(BUDGETS, UID)
-    assert not Versions(NodeReading(kubelet_version="v1.20.2"), none).may_be_before(ALLOCATES, UID)
-    assert Versions(NodeReading(), none).may_be_before(ALLOCATES, UID), "a capture that does not say it"
+    assert Versions(UNSEEN, none).unknown(OWNERS_WITHOUT_QUOTA, UID)
+    assert not Versions(UNSEEN, new).unknown(POD_BUDGETS, UID)
+    assert not Versions(NodeReading(kubelet_version="v1.20.2"), none).unknown(OWNERS_WITHOUT_QUOTA, UID)
+    assert Versions(NodeReading(), none).unknown(OWNERS_WITHOUT_QUOTA, UID), "a capture that does not say it"
     shown = NodeReading(metrics='kubelet_cpu_manager_allocation_per_numa{numa_node="0"} 2\n')
-    assert not Versions(shown, none).may_be_before(ALLOCATES, UID)
-    assert Versions(NodeReading(kubelet_version="nonsense"), none).may_be_before(ALLOCATES, UID)
+    assert not Versions(shown, none).unknown(OWNERS_WITHOUT_QUOTA, UID)
+    assert Versions(NodeReading(kubelet_version="nonsense"), none).unknown(OWNERS_WITHOUT_QUOTA, UID)
