@@ -1,7 +1,7 @@
 """Runs `ansible-playbook` for the tests and reads its recap: nothing here judges.
 
-The programs come from the environment that runs the tests; the configuration is the one that users get,
-`ansible/ansible.cfg`.
+What is played is the built collection, installed as users install it, and no file of the checkout; nobody's
+configuration counts. The programs come from the environment that runs the tests.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Play:
         return sentence in " ".join(self.text.split())
 
     def ended(self, host: str) -> str:
-        """What is said of the task that failed on a host; the lines are not folded."""
-        (said,) = re.findall(rf"^fatal: \[{re.escape(host)}[] ].*(?:\n.+)*", self.text, re.MULTILINE)
+        """What is said of the task that failed on a host, unfolded: the last of them."""
+        *_, said = re.findall(rf"^fatal: \[{re.escape(host)}[] ].*(?:\n.+)*", self.text, re.MULTILINE)
         return " ".join(said.split())
 
     def changed(self) -> dict[str, int]:
@@ -58,15 +58,49 @@ def program(name: str) -> str:
     return path
 
 
+def controller(home: Path, *, pythons: str = "") -> Path:
+    """Build the collection and install it below a folder where Ansible then keeps its own files, too.
+
+    :param pythons: for which versions wheels are built in; empty: none are.
+    """
+    built = home / "built"
+    settings = {"PYTHONS": pythons} if pythons else {"WHEELS": "no"}
+    _must([PROJECT / ".ci/collection", built], {**os.environ, **settings})
+    (archive,) = built.glob("pinproof-node-*.tar.gz")
+    galaxy = [
+        program("ansible-galaxy"),
+        "collection",
+        "install",
+        str(archive),
+        "-p",
+        str(home / "collections"),
+        "--offline",
+    ]
+    _must(galaxy, environment(home))
+    return home
+
+
+def _must(command: Sequence[str | Path], variables: Mapping[str, str]) -> None:
+    done = subprocess.run(
+        command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def environment(home: Path) -> dict[str, str]:
     """The environment of an Ansible run: everything that it writes for itself goes below ``home``."""
     temporary = home / "tmpdir"
     temporary.mkdir(exist_ok=True)
+    empty = home / "ansible.cfg"
+    empty.touch()
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTEST_"))}
     # pip's cache and settings belong to the user who runs the tests; only Ansible's own files move.
     return {
         **kept,
-        "ANSIBLE_CONFIG": str(ANSIBLE / "ansible.cfg"),
+        "ANSIBLE_CONFIG": str(empty),
+        "ANSIBLE_COLLECTIONS_PATH": str(home / "collections"),
+        "ANSIBLE_FORKS": "20",
+        "ANSIBLE_CALLBACK_RESULT_FORMAT": "yaml",
         "ANSIBLE_HOME": str(home),
         "ANSIBLE_LOCAL_TEMP": str(home / "tmp"),
         "ANSIBLE_NOCOLOR": "1",
@@ -86,18 +120,18 @@ def play(
     through: Sequence[str] = (),
     timeout_s: float = 600,
 ) -> Play:
-    """Run a playbook (a name means one of ours) and return what it said.
+    """Run a playbook (a name means one of the collection's) and return what it said.
 
     :param variables: JSON or ``name=value`` texts for ``-e``.
     :param through: command prefix, e.g. ``nsenter`` into the controller's namespace.
     """
-    path = playbook if isinstance(playbook, Path) else ANSIBLE / "playbooks" / playbook
-    command = [*through, program("ansible-playbook"), "-i", str(inventory), str(path), *arguments]
+    name = str(playbook) if isinstance(playbook, Path) else f"pinproof.node.{playbook}"
+    command = [*through, program("ansible-playbook"), "-i", str(inventory), name, *arguments]
     for variable in variables:
         command += ["-e", variable]
     done = subprocess.run(
         command,
-        cwd=ANSIBLE,
+        cwd=home,
         env=environment(home),
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import jsonschema
 import pytest
 
-from tests.integration.ansible_runs import Play, play
+from tests.integration.ansible_runs import Play, controller, play
+from toolkit.report import schemas
 
 pytestmark = pytest.mark.idle
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where Ansible keeps its own files."""
-    return tmp_path_factory.mktemp("ansible-home")
+    """Where Ansible keeps its own files, with the collection built without wheels."""
+    return controller(tmp_path_factory.mktemp("ansible-home"))
 
 
 def inventory(place: Path, hosts: Mapping[str, Mapping[str, object]], **variables: object) -> Path:
@@ -26,11 +27,11 @@ def inventory(place: Path, hosts: Mapping[str, Mapping[str, object]], **variable
     everyone = {
         "ansible_connection": "local",
         "ansible_python_interpreter": "/usr/bin/python3",
-        "pinproof_install_controller_python": sys.executable,
         "pinproof_install_dir": f"{place}/{{{{ inventory_hostname }}}}/node",
         "pinproof_install_link": f"{place}/{{{{ inventory_hostname }}}}/pinproof",
         "pinproof_run_work_dir": f"{place}/{{{{ inventory_hostname }}}}/work",
-        "pinproof_run_fetch_dir": f"{place}/fetched",
+        "pinproof_run_results": f"{place}/results",
+        "pinproof_run_fleet": False,
         **variables,
     }
     path = place / "hosts.json"
@@ -63,7 +64,7 @@ def refused(home: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Play,
     (place / "foreign/node/precious").write_text("mine")
     hosts = {name: refusal.variables for name, refusal in REFUSALS.items()}
     nodes = inventory(place, {**hosts, "nothing": {"pinproof_install_state": "absent"}})
-    return play("install.yml", nodes, home), place
+    return play("install", nodes, home), place
 
 
 @pytest.mark.parametrize("name", REFUSALS)
@@ -94,22 +95,68 @@ def test_nothing_to_take_away(refused: tuple[Play, Path]) -> None:
     assert (done.recap["nothing"]["failed"], done.changed()["nothing"]) == (0, 0), done.text
 
 
-def test_wheels_that_cannot_be_built(home: Path, tmp_path: Path) -> None:
-    """A checkout that is not there ends the play before anything is made; nothing is left on the controller."""
-    nodes = inventory(tmp_path, {"here": {}}, pinproof_install_project="/nonexistent/checkout")
+def test_a_collection_without_wheels_says_where_to_get_them(home: Path, tmp_path: Path) -> None:
+    """Built without wheels and away from a checkout, an installation ends at once and names the line."""
+    nodes = inventory(tmp_path, {"here": {}})
 
-    done = play("install.yml", nodes, home)
+    done = play("install", nodes, home)
 
     assert done.code != 0
-    assert "/nonexistent/checkout" in done.ended("here")
+    assert "make collection" in done.ended("here")
     assert not (tmp_path / "here").exists()
     assert list((home / "tmpdir").iterdir()) == []
+
+
+NOBODY: dict[str, tuple[dict[str, object], list[str], str]] = {
+    "no such file": ({}, [], "the group pinproof_nodes has no hosts"),
+    "no such group": ({"others": {"hosts": {"a": {}}}}, [], "its groups: others"),
+    "empty group": ({"pinproof_nodes": {"hosts": {}}}, [], "has no hosts"),
+    "limit beside the group": (
+        {"pinproof_nodes": {"hosts": {"a": {}}}, "others": {"hosts": {"b": {}}}},
+        ["--limit", "b"],
+        "--limit b leaves none of the group pinproof_nodes",
+    ),
+    "limit": ({"pinproof_nodes": {"hosts": {"a": {}}}}, ["--limit", "nobody"], "leaves us with no hosts to target"),
+    "too few": (
+        {"pinproof_nodes": {"hosts": {"a": {}, "b": {}}, "vars": {"pinproof_expected_nodes": 3}}},
+        [],
+        "pinproof_expected_nodes is 3, and this play would look at 2 nodes",
+    ),
+    "others": (
+        {"pinproof_nodes": {"hosts": {"a": {}, "b": {}}, "vars": {"pinproof_expected_nodes": ["b", "c"]}}},
+        [],
+        "missing: c; not expected: a",
+    ),
+}
+
+
+@pytest.mark.parametrize("playbook", ["check", "install"])
+@pytest.mark.parametrize("name", NOBODY)
+def test_a_play_that_looks_at_no_node_is_red(home: Path, tmp_path: Path, playbook: str, name: str) -> None:
+    """Whatever leaves no node, or fewer than were promised, ends the play before any: not with exit code 0."""
+    groups, arguments, says = NOBODY[name]
+    if playbook == "install" and name not in {"no such group", "too few"}:
+        pytest.skip("the plays begin alike; two of these are played with install")
+    path = tmp_path / "hosts.json"
+    path.write_text(json.dumps(groups or {"all": {}}))
+    if name == "no such file":
+        path = tmp_path / "nonexistent.yml"
+
+    done = play(playbook, path, home, *arguments)
+
+    assert done.code != 0, done.text
+    assert done.says(says), done.text
+    assert not (home / "results").exists()
 
 
 def ended_with(folder: Path, body: str) -> Path:
     """A program that ends the way a job can end; what is under test is what the role makes of it."""
     path = folder / "job"
-    path.write_text(f'#!/bin/sh\n[ "$1" = cleanup ] && {{ echo cleaned >>{folder}/cleanups; exit 0; }}\n{body}\n')
+    path.write_text(
+        "#!/bin/sh\ncase $1 in\n--version) echo pinproof, version 9.9; exit ;;\n"
+        f"cleanup) echo cleaned >>{folder}/cleanups; exit ;;\n"
+        f'doctor) echo \'{{"can_run": true, "capabilities": []}}\'; exit ;;\nesac\n{body}\n'
+    )
     path.chmod(0o755)
     return path
 
@@ -120,10 +167,16 @@ class Ending:
 
     body: str
     outcome: str
+    says: str = ""
     fails: bool = True
     variables: dict[str, object] = field(default_factory=dict)
 
 
+VERDICT = (
+    '{"schema": "pinproof.result/1", "verdicts": [{"rule": "noise", "subject": "cpu 1", "outcome": "passed"}, '
+    '{"rule": "cpuset-containment", "subject": "db", "outcome": "failed", "reason": "it ran on CPU 7"}]}'
+)
+HOOK = "- name: Hook\n  ansible.builtin.command: touch {path}\n"
 ENDINGS = {
     "passes": Ending(
         body="echo first; echo; echo last; mkdir -p runs/r1 && printf 'evidence' >runs/r1/evidence.json",
@@ -131,19 +184,116 @@ ENDINGS = {
         fails=False,
         variables={"pinproof_run_keep_on_node": True},
     ),
-    "fails": Ending(body="echo 'db ran on CPU 7' >&2; exit 1", outcome="failed"),
-    "misused": Ending(body="exit 2", outcome="usage-error"),
+    "fails": Ending(body="echo 'db ran on CPU 7' >&2; exit 1", outcome="failed", says="db ran on CPU 7"),
+    "fails-named": Ending(
+        body=f"mkdir -p runs/r1; echo '{VERDICT}' >runs/r1/result.json; exit 1",
+        outcome="failed",
+        says="cpuset-containment of db: it ran on CPU 7",
+    ),
+    "misused": Ending(
+        body="echo 'pinproof: --select: no such' >&2; exit 2", outcome="usage-error", says="--select: no such"
+    ),
     "undecided": Ending(body="exit 3", outcome="undecided"),
-    "unsupported": Ending(body="echo 'pinproof: no bpf()' >&2; exit 4", outcome="unsupported"),
-    "killed": Ending(body="kill -KILL $$", outcome="died"),
-    "hangs": Ending(body="exec sleep 300", outcome="timed-out", variables={"pinproof_run_timeout_s": 1}),
+    "unsupported": Ending(body="echo 'pinproof: no bpf()' >&2; exit 4", outcome="unsupported", says="no bpf()"),
+    "not-installed": Ending(
+        body="",
+        outcome="unsupported",
+        says="/nonexistent/pinproof is not there",
+        variables={"pinproof_run_command": "/nonexistent/pinproof"},
+    ),
+    "at-work": Ending(
+        body="echo 'pinproof: this node is at work: a kubelet runs; nothing was started' >&2; exit 4",
+        outcome="at-work",
+        says="a kubelet runs",
+    ),
+    "full": Ending(
+        body="exit 0", outcome="no-space", says="MiB are free below", variables={"pinproof_run_min_free_mib": 10**9}
+    ),
+    "fills": Ending(
+        body="echo 'pinproof: runs/r1: No space left on device' >&2; exit 2",
+        outcome="no-space",
+        says="No space left on device",
+    ),
+    "killed": Ending(body="kill -KILL $$", outcome="died", says="killed by SIGKILL"),
+    "defect": Ending(body="exit 70", outcome="died", says="a defect of pinproof"),
+    "hangs": Ending(
+        body="exec sleep 300",
+        outcome="timed-out",
+        says="did not end within 1 s",
+        variables={"pinproof_run_timeout_s": 1},
+    ),
     "undecided-allowed": Ending(
         body="exit 3", outcome="undecided", fails=False, variables={"pinproof_run_undecided_fails": False}
     ),
     "unsupported-allowed": Ending(
         body="exit 4", outcome="unsupported", fails=False, variables={"pinproof_run_unsupported_fails": False}
     ),
+    "in-the-background": Ending(body="sleep 1", outcome="passed", fails=False, variables={"pinproof_run_poll_s": 1}),
+    "hooks": Ending(
+        body="[ -e {here}/before ] && ! [ -e {here}/after ]",
+        outcome="passed",
+        fails=False,
+        variables={"pinproof_run_before": ["{here}/before.yml"], "pinproof_run_after": ["{here}/after.yml"]},
+    ),
+    "hook-fails": Ending(
+        body="touch {here}/ran",
+        outcome="not-reached",
+        says='the hook before failed at "Hook"',
+        variables={"pinproof_run_before": ["{here}/broken.yml"], "pinproof_run_after": ["{here}/after.yml"]},
+    ),
+    "drains": Ending(
+        body="[ \"$(cat {here}/kubectl.log)\" = 'cordon drains\ndrain drains --force' ]",
+        outcome="passed",
+        fails=False,
+        variables={
+            "pinproof_run_before": ["cordon", "drain"],
+            "pinproof_run_after": ["uncordon"],
+            "pinproof_run_kubectl": ["{here}/kubectl"],
+            "pinproof_run_drain_arguments": ["--force"],
+        },
+    ),
+    "claims-without-a-file": Ending(
+        body="touch {here}/ran",
+        outcome="not-reached",
+        says="a check judges what it promises",
+        variables={"pinproof_run_job": "check", "pinproof_run_source": "claims"},
+    ),
+    "claims": Ending(
+        body="grep -q Claims claims.yaml && [ \"$*\" = 'watch --claims claims.yaml --duration 2.5 --window 2' ]",
+        outcome="passed",
+        fails=False,
+        variables={
+            "pinproof_run_job": "check",
+            "pinproof_run_source": "claims",
+            "pinproof_run_claims": "{here}/claims.yaml",
+            "pinproof_run_duration_s": 2.5,
+            "pinproof_run_arguments": ["--window", "2"],
+        },
+    ),
+    "live": Ending(
+        body="[ \"$*\" = 'watch --kubelet --duration 30' ]",
+        outcome="passed",
+        fails=False,
+        variables={"pinproof_run_job": "check"},
+    ),
 }
+PLAYBOOK = """
+- name: Begin
+  hosts: "{{ lookup('pinproof.node.nodes') }}"
+  gather_facts: false
+  tasks:
+    - {name: Records, ansible.builtin.include_role: {name: pinproof.node.pinproof_run, tasks_from: begin}}
+- name: Jobs
+  hosts: "{{ lookup('pinproof.node.nodes') }}"
+  gather_facts: false
+  roles: [pinproof.node.pinproof_run]
+- name: End
+  hosts: "{{ lookup('pinproof.node.nodes') }}"
+  gather_facts: false
+  tasks:
+    - {name: Answer, ansible.builtin.include_role: {name: pinproof.node.pinproof_run, tasks_from: end}}
+"""
+"""A user's own, by the roles' documented entry points: jobs of both kinds in one play."""
 
 
 @pytest.fixture(scope="module")
@@ -152,14 +302,33 @@ def endings(home: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Play,
     place = tmp_path_factory.mktemp("endings")
     hosts = {}
     for name, ending in ENDINGS.items():
-        (place / name).mkdir()
-        hosts[name] = {"pinproof_run_command": str(ended_with(place / name, ending.body)), **ending.variables}
-    return play("conformance.yml", inventory(place, hosts), home), place
+        here = place / name
+        here.mkdir()
+        for hook in ("before", "after"):
+            (here / f"{hook}.yml").write_text(HOOK.format(path=here / hook))
+        (here / "broken.yml").write_text("- name: Hook\n  ansible.builtin.command: 'false'\n")
+        (here / "claims.yaml").write_text("kind: Claims\n")
+        (here / "kubectl").write_text(f'#!/bin/sh\necho "$@" >>{here}/kubectl.log\n')
+        (here / "kubectl").chmod(0o755)
+        job = ended_with(here, ending.body.replace("{here}", str(here)))
+        variables = json.loads(json.dumps(ending.variables).replace("{here}", str(here)))
+        hosts[name] = {"pinproof_run_command": str(job), "pinproof_run_job": "conformance", **variables}
+    playbook = place / "jobs.yml"
+    playbook.write_text(PLAYBOOK)
+    return play(playbook, inventory(place, hosts), home), place
+
+
+def record_of(place: Path, name: str) -> dict[str, object]:
+    """A host's record, which is as its schema says."""
+    record = json.loads((place / "results" / name / "record.json").read_text())
+    jsonschema.Draft202012Validator(schemas.shipped("record")).validate(record)
+    assert isinstance(record, dict)
+    return record
 
 
 @pytest.mark.parametrize("name", ENDINGS)
 def test_each_ending_is_reported_as_what_it_is(endings: tuple[Play, Path], name: str) -> None:
-    """Every ending has its own word in the output and in outcome.json, and fails its node or not.
+    """Every ending has its own word and sentence in the output and in the host's record, and fails its node or not.
 
     The job's folder stays on the node if that was asked for; else nothing stays.
     """
@@ -168,55 +337,79 @@ def test_each_ending_is_reported_as_what_it_is(endings: tuple[Play, Path], name:
 
     assert done.code != 0
     assert done.recap[name]["failed"] == int(ending.fails), done.text
+    record = record_of(place, name)
+    assert (record["host"], record["outcome"]) == (name, ending.outcome), record
+    assert ending.says in str(record["cause"])
     assert done.says(f"{name}: {ending.outcome.upper()}")
-    (written,) = (place / "fetched" / name).glob("*/outcome.json")
-    assert json.loads(written.read_text())["outcome"] == ending.outcome
-    assert (place / name / "cleanups").exists() == (ending.outcome in {"died", "timed-out"})
-    kept = [written.parent.name] if "pinproof_run_keep_on_node" in ending.variables else []
-    assert [path.name for path in (place / name / "work").iterdir()] == kept
+    began = ending.outcome not in {"not-reached"} and name not in {"full", "not-installed"}
+    assert (record["exit_code"] is not None, record["output"] is not None) == (began, began)
+    assert record["ended_at"] is not None
+    assert (place / name / "cleanups").exists() == (name in {"killed", "defect", "hangs"})
+    assert not (place / name / "ran").exists()
+    work = place / name / "work"
+    kept = [path.name for path in (work.iterdir() if work.exists() else ())]
+    assert len(kept) == int("pinproof_run_keep_on_node" in ending.variables)
+
+
+def test_hooks_run_after_whatever_happened(endings: tuple[Play, Path]) -> None:
+    """The hook after a job runs although the one before failed; uncordon comes after the job."""
+    _, place = endings
+
+    assert (place / "hooks/after").exists()
+    assert (place / "hook-fails/after").exists()
+    assert (place / "drains/kubectl.log").read_text().splitlines()[-1] == "uncordon drains"
 
 
 def test_the_reason_is_shown(endings: tuple[Play, Path]) -> None:
-    """What the job said on stderr is in the failure message, and where the evidence lies."""
+    """What the job said on stderr is in the failure message, and where the record lies."""
     done, place = endings
 
-    assert done.says("db ran on CPU 7")
-    assert done.says(f"Evidence: {place}/fetched/fails/conformance-")
+    assert "db ran on CPU 7" in done.ended("fails")
+    assert f"Record: {place}/results/fails/record.json" in done.ended("fails")
 
 
 def test_collect_brings_what_was_left(endings: tuple[Play, Path], home: Path, tmp_path: Path) -> None:
     """Run directories that stayed on the node come to the controller, byte for byte, and how the job ended."""
     _, place = endings
-    nodes = inventory(place, {"passes": {}}, pinproof_run_fetch_dir=str(tmp_path))
+    nodes = inventory(place, {"passes": {}}, pinproof_run_results=str(tmp_path))
 
-    done = play("collect.yml", nodes, home)
+    done = play("collect", nodes, home)
 
     assert done.code == 0, done.text
-    (evidence,) = tmp_path.glob("passes/conformance-*/runs/r1/evidence.json")
+    (evidence,) = tmp_path.glob("passes/*/runs/r1/evidence.json")
     assert evidence.read_text() == "evidence"
-    for name in ("outcome.json", "output.txt"):
-        (first,) = (place / "fetched/passes").glob(f"*/{name}")
+    for name in ("job.json", "output.txt"):
+        (first,) = (place / "results/passes").glob(f"*/{name}")
         (later,) = tmp_path.glob(f"passes/*/{name}")
         assert later.read_bytes() == first.read_bytes() != b""
 
 
 def test_what_a_job_says_is_kept(endings: tuple[Play, Path]) -> None:
-    """output.txt has what the job said, and nothing else: its output, then its (empty) standard error."""
+    """output.txt has what the job said, and nothing else."""
     _, place = endings
 
-    (said,) = (place / "fetched/passes").glob("*/output.txt")
-    assert said.read_text() == "first\n\nlast\n\n"
+    (said,) = (place / "results/passes").glob("*/output.txt")
+    assert said.read_text() == "first\n\nlast\n"
 
 
-def test_check_mode_runs_no_job(home: Path, tmp_path: Path) -> None:
-    """--check names the command, runs nothing, makes nothing and changes nothing."""
+def test_check_mode_contacts_each_node_and_runs_no_job(home: Path, tmp_path: Path) -> None:
+    """--check asks each node whether a job could run, runs none, makes nothing and changes nothing.
+
+    A node without pinproof, and one that nobody answers for, are red.
+    """
     job = ended_with(tmp_path, f"touch {tmp_path}/ran")
-    nodes = inventory(tmp_path, {"here": {}}, pinproof_run_command=str(job))
+    hosts = {
+        "here": {"pinproof_run_command": str(job)},
+        "bare": {"pinproof_run_command": "/nonexistent/pinproof"},
+        "dead": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1},
+    }
+    nodes = inventory(tmp_path, hosts)
 
-    done = play("conformance.yml", nodes, home, "--check")
+    done = play("conformance", nodes, home, "--check")
 
-    assert done.code == 0, done.text
-    assert done.says(f"would run on here: {job} conformance")
-    assert done.changed() == {"here": 0}
-    assert not (tmp_path / "ran").exists()
-    assert not (tmp_path / "here").exists()
+    assert done.code != 0
+    assert {name: counters["failed"] for name, counters in done.recap.items()} == {"here": 0, "bare": 1, "dead": 1}
+    assert done.says("here answers and can run pinproof 9.9; would run on it: conformance")
+    assert "UNREACHABLE" in done.ended("dead")
+    assert done.changed() == dict.fromkeys(hosts, 0)
+    assert not any((tmp_path / name).exists() for name in ("ran", "here", "results"))
