@@ -85,8 +85,16 @@ distro: root ## SUITE=bookworm|trixie: the README's two commands in a fresh Debi
 
 .PHONY: ansible-check
 ansible-check: setup-test ## ansible-lint (production profile) and the syntax of the playbooks
-	@cd ansible && ansible-lint --offline --profile production $(ARGS)
-	@cd ansible && ansible-playbook --syntax-check -i inventories/example/hosts.yml playbooks/*.yml
+	@mkdir -p .cache/collections/ansible_collections/pinproof
+	@ln -sfn "$(CURDIR)/ansible" .cache/collections/ansible_collections/pinproof/node
+	@export ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections; \
+	(cd ansible && ansible-lint --offline --profile production $(ARGS)) && for playbook in ansible/playbooks/*.yml; do \
+	  ansible-playbook --syntax-check -i ansible/inventories/example/hosts.yml "pinproof.node.$$(basename "$$playbook" .yml)" || exit; done
+
+# PYTHONS and MACHINES: for which nodes it has wheels in it.
+.PHONY: collection
+collection: setup-test ## build the Ansible collection with all wheels in it: dist/pinproof-node-VERSION.tar.gz
+	@sh .ci/collection
 
 # Guests under QEMU: tests/lab/lab.mk adds lab, lab-ci and what they need.
 -include tests/lab/lab.mk

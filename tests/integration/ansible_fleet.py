@@ -1,18 +1,22 @@
 """A fleet of nodes made of namespaces, for Ansible tests: real sshd, own file system, no address outside.
 
-Each node has its own network, mount, UTS, IPC and PID namespace and an overlay of this machine's root whose writes
-land in memory. All share this machine's kernel, so this is for the mechanics of roles over ssh, not for what a kernel
-does. Nodes hang on a bridge in a namespace of its own (the hub), which is where the controller runs.
+Each node has its own network, mount, UTS and IPC namespace and an overlay of this machine's root whose writes land in
+memory. Most have a PID namespace, too, in which pinproof refuses to run; ``whole`` nodes see all processes. All share
+this machine's kernel: this is for the mechanics of roles over ssh, not for what a kernel does. Nodes hang on a bridge
+in a namespace of its own (the hub), which is where the controller runs.
 
 Nothing needs cleaning up by name: every namespace, mount and address lives exactly as long as the processes started
-here, and those die with the process that runs the tests (PR_SET_PDEATHSIG).
+here, and those die with the process that runs the tests (PR_SET_PDEATHSIG). What runs on a ``whole`` node is found by
+its network namespace and killed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -60,9 +64,11 @@ exec chroot "$root" /usr/sbin/sshd -f /dev/null -D -e -h /run/node/hostkey -o 'S
 class Fleet:
     """Nodes and a hub, alive between ``__enter__`` and ``__exit__``."""
 
-    def __init__(self, folder: Path, size: int = 2) -> None:
+    def __init__(self, folder: Path, size: int = 2, names: Sequence[str] = (), whole: Sequence[str] = ()) -> None:
+        """Describe a fleet. :param names: of its nodes, instead of a size. :param whole: which see all processes."""
         self.folder = folder
-        self.names = tuple(f"node{number}" for number in range(1, size + 1))
+        self.names = tuple(names) or tuple(f"node{number}" for number in range(1, size + 1))
+        self.whole = frozenset(whole)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Fleet:
@@ -89,6 +95,8 @@ class Fleet:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for name in self.whole & self._processes.keys():
+            self.kill(name)
         for process in self._processes.values():
             process.kill()
         for process in self._processes.values():
@@ -131,7 +139,9 @@ class Fleet:
 
     def files(self, name: str) -> Path:
         """The root folder of a node, as this machine sees it. Its absolute links lead elsewhere."""
-        return Path(f"/proc/{self._processes[name].pid}/root{self.folder}/{name}/root")
+        root = Path(f"/proc/{self._processes[name].pid}/root")
+        # A whole node's process is its sshd, whose root is the node's already.
+        return root if name in self.whole else Path(f"{root}{self.folder}/{name}/root")
 
     def ssh(self, name: str, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command on a node."""
@@ -147,6 +157,23 @@ class Fleet:
             timeout=60,
             check=False,
         )
+
+    def pids(self, name: str) -> list[int]:
+        """Every process of a node, by its network namespace."""
+        mine = _namespace(self._processes[name].pid)
+        every = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+        return [pid for pid in every if mine is not None and _namespace(pid) == mine]
+
+    def kill(self, name: str) -> None:
+        """End a node as a power failure does: all of its processes at once."""
+        self.signal(name, signal.SIGKILL)
+        self._processes[name].kill()
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to every process of a node: SIGSTOP makes it a node that hangs."""
+        for pid in self.pids(name):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def _address(self, name: str) -> str:
         return f"{NETWORK}.{self.names.index(name) + 1}"
@@ -173,7 +200,9 @@ class Fleet:
     def _start_node(self, name: str, sshd_tree: str) -> None:
         place = self.folder / name
         place.mkdir()
-        spaces = ["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        spaces = ["--net", "--mount", "--uts", "--ipc"]
+        if name not in self.whole:
+            spaces += ["--pid", "--fork", "--kill-child", "--mount-proc"]
         arguments = [str(place), str(self.folder), sshd_tree, name]
         pid = self._start(name, ["unshare", *spaces, "sh", "-c", _NODE, "node", *arguments])
         port = f"port{self.names.index(name) + 1}"

@@ -10,15 +10,21 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from tests.integration.ansible_fleet import Fleet
-from tests.integration.ansible_runs import Play, build_wheel, copy_project, play
+from tests.integration.ansible_runs import Play, build_wheel, controller, copy_project, play
+from tests.unit.toolkit.report.results_builder import CLAIMS, broken, healthy
+from tests.unit.toolkit.saved_runs import save_result, save_run
+from toolkit.report import schemas
+from validators.registry import judge
 
 pytestmark = pytest.mark.idle
 
@@ -31,6 +37,13 @@ class Place:
     link: str
 
 
+def python(version: str) -> str | None:
+    """An interpreter of that version beside the system's, for a node whose distribution has that one."""
+    found = sorted((Path.home() / ".pyenv/versions").glob(f"{version}.*/bin/python{version}"))
+    return str(found[-1]) if found else None
+
+
+NEWER = python("3.13")
 PLACES = {
     "node1": Place(folder="/opt/pinproof", link="/usr/local/bin/pinproof"),
     "node2": Place(folder="/srv/pinproof/of/node2", link="/usr/local/bin/pinproof-here"),
@@ -38,7 +51,11 @@ PLACES = {
 """The first node has the defaults."""
 VARIABLES: dict[str, dict[str, object]] = {
     "node1": {},
-    "node2": {"pinproof_install_dir": PLACES["node2"].folder, "pinproof_install_link": PLACES["node2"].link},
+    "node2": {
+        "pinproof_install_dir": PLACES["node2"].folder,
+        "pinproof_install_link": PLACES["node2"].link,
+        **({"pinproof_install_python": NEWER} if NEWER else {}),
+    },
 }
 
 
@@ -67,8 +84,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where Ansible keeps its own files."""
-    return tmp_path_factory.mktemp("home")
+    """Where Ansible keeps its own files, with the collection that has the wheels of both Pythons in it."""
+    system = ".".join(map(str, sys.version_info[:2]))
+    return controller(tmp_path_factory.mktemp("home"), pythons=f"{system} 3.13" if NEWER else system)
 
 
 def interrupt(node: Path) -> None:
@@ -81,37 +99,34 @@ def interrupt(node: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout that nobody edits meanwhile."""
-    return copy_project(tmp_path_factory.mktemp("project"))
+def installed(fleet: Fleet, home: Path) -> Play:
+    """The play that installed pinproof, from the built collection alone: one node has half of it, the other nothing.
 
-
-@pytest.fixture(scope="module")
-def installed(fleet: Fleet, home: Path, project: Path) -> Play:
-    """The play that installed pinproof, from wheels that it built: one node has half of it, the other has nothing."""
+    bcc, which a distribution has for its own Python, was made by hand for the other node's.
+    """
     interrupt(there(fleet, "node1", PLACES["node1"].folder))
-    builds = {
-        "pinproof_install_project": str(project),
-        "pinproof_install_controller_python": str(fleet.python_outside()),
-    }
-    return install(fleet, home, **builds)
+    if NEWER:
+        packages = f"{Path(NEWER).parents[1]}/lib/python3.13/site-packages"
+        done = fleet.ssh("node2", "ln", "-s", "/usr/lib/python3/dist-packages/bcc", packages)
+        assert done.returncode == 0, done.stderr
+    return install(fleet, home)
 
 
 @pytest.fixture(scope="module")
-def wheels(fleet: Fleet, installed: Play, project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheelhouse with pinproof's wheel, built apart from the same sources, and with all other wheels of a node."""
+def wheels(home: Path, installed: Play, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheelhouse with pinproof's wheel, built apart from the same sources, and the others of the collection."""
     folder = tmp_path_factory.mktemp("wheels")
-    for wheel in there(fleet, "node1", PLACES["node1"].folder).glob("wheels/*.whl"):
+    for wheel in (home / "collections").glob("ansible_collections/pinproof/node/files/wheels/*.whl"):
         if not wheel.name.startswith("pinproof-"):
             shutil.copy(wheel, folder)
-    build_wheel(project, folder)
+    build_wheel(copy_project(tmp_path_factory.mktemp("project")), folder)
     return folder
 
 
 def install(fleet: Fleet, home: Path, *arguments: str, inventory: Path | None = None, **variables: str) -> Play:
     """Run `install.yml` on the fleet."""
     return play(
-        "install.yml",
+        "install",
         inventory or fleet.inventory(VARIABLES),
         home,
         *arguments,
@@ -150,6 +165,7 @@ def test_installed_on_every_node(fleet: Fleet, home: Path, installed: Play) -> N
     assert installed.code == 0, installed.text
     assert all(changed > 0 for changed in installed.changed().values()), installed.text
     assert list((home / "tmpdir").iterdir()) == []
+    system = ".".join(map(str, sys.version_info[:2]))
     for name, place in PLACES.items():
         answer = fleet.ssh(name, f"{place.link} --version && readlink -f {place.link}")
         assert answer.returncode == 0, answer.stderr
@@ -159,6 +175,13 @@ def test_installed_on_every_node(fleet: Fleet, home: Path, installed: Play) -> N
         node = there(fleet, name, place.folder)
         manifest = json.loads((node / "manifest.json").read_text())
         assert any(wheel.startswith("pinproof-") for wheel in manifest["wheels"])
+        assert manifest["python"] == ("3.13" if name == "node2" and NEWER else system)
+        assert (
+            "grpcio"
+            in fleet.ssh(
+                name, f"{place.folder}/venv/bin/python -c 'import grpc; print(grpc.__name__, \"grpcio\")'"
+            ).stdout
+        )
         assert {path.name for path in (node / "wheels").iterdir()} == set(manifest["wheels"])
         assert {path.name for path in node.iterdir()} == {".pinproof-node", "manifest.json", "venv", "wheels"}
 
@@ -199,57 +222,112 @@ def test_check_says_what_would_change(fleet: Fleet, home: Path, wheels: Path) ->
     assert installation(fleet, "node2", fresh) == []
 
 
+def stand_in(fleet: Fleet, name: str, body: str) -> None:
+    """Put a program where a node's command is looked for: what is under test is what the plays make of how it ends."""
+    job = there(fleet, name, "/opt/job")
+    job.write_text(f"#!/bin/sh\ncase $1 in --version) echo 9.9; exit ;; cleanup) exit ;; esac\n{body}\n")
+    job.chmod(0o755)
+
+
+def records(place: Path) -> dict[str, dict[str, object]]:
+    """The controller's records by host; each is as the schema says."""
+    found = {path.parent.name: json.loads(path.read_text()) for path in place.glob("*/record.json")}
+    validator = jsonschema.Draft202012Validator(schemas.shipped("record"))
+    for record in found.values():
+        validator.validate(record)
+    return found
+
+
 def test_one_bad_node_fails_the_play_and_all_evidence_comes_home(
     fleet: Fleet, home: Path, installed: Play, tmp_path: Path
 ) -> None:
-    """Node 1 passes; on node 2 the installed command refuses a pid namespace. The evidence of both is fetched.
+    """Node 1 passes; the installed command of node 2 refuses a pid namespace; a third name answers for nobody.
 
-    A check without a claims file would prove nothing: it is refused, and runs nothing.
+    The evidence of both comes home, each of the three has a record, and the play is red.
     Every other ending, beside these and in one play: ``test_ansible_local.py``.
     """
-    ends = {"node1": "exit 0", "node2": f'exec {PLACES["node2"].link} "$@"'}
-    for name, end in ends.items():
-        job = there(fleet, name, "/opt/job")
-        job.write_text(f"#!/bin/sh\necho >>/opt/ran; mkdir -p runs/r1; hostname >runs/r1/evidence.json; {end}\n")
-        job.chmod(0o755)
-    claims = tmp_path / "claims.yaml"
-    claims.write_text(
-        "apiVersion: pinproof/v1\nkind: Claims\nclaims:\n"
-        '  - {name: db, cgroup: /no-such-cgroup, cpus: "0", isolation: container}\n'
-    )
-    variables = {
-        "pinproof_run_command": "/opt/job",
-        "pinproof_run_fetch_dir": str(tmp_path / "fetched"),
-    }
+    stand_in(fleet, "node1", "mkdir -p runs/r1; hostname >runs/r1/evidence.json; exit 0")
+    stand_in(fleet, "node2", f'mkdir -p runs/r1; hostname >runs/r1/evidence.json; exec {PLACES["node2"].link} "$@"')
+    variables = {"pinproof_run_command": "/opt/job", "pinproof_run_results": str(tmp_path), "pinproof_run_fleet": False}
+    inventory = fleet.inventory({name: {} for name in (*fleet.names, "dead")})
 
-    hosts = {name: {"pinproof_run_claims": str(claims)} for name in fleet.names} | {"forgotten": {}}
-    inventory = fleet.inventory(hosts, at={"forgotten": "node1"})
-
-    done = play("check.yml", inventory, home, variables=[json.dumps(variables)], through=fleet.controller())
+    done = play("check", inventory, home, variables=[json.dumps(variables)], through=fleet.controller())
 
     assert done.code != 0
-    assert {name: counters["failed"] for name, counters in done.recap.items()} == {
-        "node1": 0,
-        "node2": 1,
-        "forgotten": 1,
+    assert {name: counters["failed"] for name, counters in done.recap.items()} == {"node1": 0, "node2": 1, "dead": 1}
+    assert done.changed() == dict.fromkeys(("node1", "node2", "dead"), 0)
+    assert "node2: UNSUPPORTED: " in done.ended("node2")
+    assert "pid namespace" in done.ended("node2")
+    found = records(tmp_path)
+    assert {name: (one["outcome"], one["exit_code"]) for name, one in found.items()} == {
+        "node1": ("passed", 0),
+        "node2": ("unsupported", 4),
+        "dead": ("unreachable", None),
     }
-    assert "a check judges what it promises" in done.ended("forgotten")
-    assert there(fleet, "node1", "/opt/ran").read_text() == "\n"
-    assert done.says("node2: UNSUPPORTED (exit code 4)")
-    assert done.says("pid namespace")
-    for name, code, outcome in (("node1", 0, "passed"), ("node2", 4, "unsupported")):
-        (folder,) = (tmp_path / "fetched" / name).glob("check-*")
-        written = json.loads((folder / "outcome.json").read_text())
-        assert (written["exit_code"], written["outcome"]) == (code, outcome)
-        assert (folder / "runs/r1/evidence.json").read_text().strip() == name
-        assert (folder / "claims.yaml").read_text() == claims.read_text()
+    for name in fleet.names:
+        (evidence,) = tmp_path.glob(f"{name}/check-*/runs/r1/evidence.json")
+        assert evidence.read_text().strip() == name
+
+
+ROLLOUT = """
+- name: Put the new version in place
+  ansible.builtin.copy:
+    content: "{{ inventory_hostname }}"
+    dest: "/opt/rolled-{{ inventory_hostname }}"
+    mode: "0644"
+"""
+
+
+def test_a_rollout_stops_at_the_first_red_batch(fleet: Fleet, home: Path, tmp_path: Path) -> None:
+    """gate.yml: a node, two, two. The second batch has a node that is worse after the rollout: the third is left alone.
+
+    What is compared are saved runs of real evidence, by `pinproof compare` itself.
+    """
+    for name in fleet.names:
+        for kind, found in (("good", healthy()), ("bad", broken())):
+            run = save_run(there(fleet, name, f"/opt/{kind}"), claims=CLAIMS, evidence=found)
+            save_result(run, judge(CLAIMS, found), found)
+    for name in fleet.names:
+        stand_in(
+            fleet,
+            name,
+            "kind=good; code=0; if [ -e /opt/rolled-c ] && [ $(hostname) = node2 ]; then kind=bad; code=1; fi\n"
+            "mkdir runs; cp -r /opt/$kind runs/r1; exit $code",
+        )
+    (tmp_path / "rollout.yml").write_text(ROLLOUT)
+    at = {"a": "node1", "b": "node1", "c": "node2", "d": "node1", "e": "node2"}
+    inventory = fleet.inventory({name: {} for name in at}, at=at)
+    variables = {
+        "pinproof_run_command": "/opt/job",
+        "pinproof_run_results": str(tmp_path / "results"),
+        "pinproof_run_fleet": False,
+        "pinproof_run_controller_command": str(Path(sys.executable).parent / "pinproof"),
+        "pinproof_rollout": str(tmp_path / "rollout.yml"),
+        "pinproof_serial": [1, 2, 2],
+    }
+
+    done = play("gate", inventory, home, variables=[json.dumps(variables)], through=fleet.controller())
+
+    assert done.code != 0
+    found = records(tmp_path / "results")
+    assert {name: one["outcome"] for name, one in found.items()} == {
+        "a": "passed",
+        "b": "passed",
+        "c": "failed",
+        "d": "not-reached",
+        "e": "not-reached",
+    }, done.text
+    assert str(found["c"]["cause"]).startswith("worse than before the rollout: ")
+    assert all(found[name]["before"] and found[name]["path"] for name in "abc")
+    rolled = {name: there(fleet, node, f"/opt/rolled-{name}").exists() for name, node in at.items()}
+    assert rolled == {"a": True, "b": True, "c": True, "d": False, "e": False}
 
 
 def test_absent_clears_the_nodes_that_are_reached(fleet: Fleet, home: Path, installed: Play) -> None:
-    """A dead node is reported as unreachable; the others are cleared."""
+    """A dead node is reported as unreachable; the others are cleared, and what stays on them is named."""
     inventory = fleet.inventory({**VARIABLES, "dead": {}})
 
-    done = install(fleet, home, inventory=inventory, pinproof_state="absent")
+    done = play("remove", inventory, home, through=fleet.controller())
 
     assert done.code != 0
     assert {name: counters["unreachable"] for name, counters in done.recap.items()} == {
@@ -257,5 +335,6 @@ def test_absent_clears_the_nodes_that_are_reached(fleet: Fleet, home: Path, inst
         "node2": 0,
         "dead": 1,
     }
+    assert done.says("stays: /var/tmp/pinproof, ")
     assert not any(installation(fleet, name, place) for name, place in PLACES.items())
     assert not any(there(fleet, name, place.folder).exists() for name, place in PLACES.items())

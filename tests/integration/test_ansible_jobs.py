@@ -6,6 +6,7 @@ concluded, that the evidence on the controller gives the same verdict again, and
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.ansible_runs import Play, play
+from tests.integration.ansible_runs import Play, controller, play
 from toolkit.host import cgroupfs
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]
@@ -37,7 +38,7 @@ CODES = {"passed": 0, "failed": 1, "undecided": 3}
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where Ansible keeps its own files."""
-    return tmp_path_factory.mktemp("home")
+    return controller(tmp_path_factory.mktemp("home"))
 
 
 def wait_until(condition: object, what: str) -> None:
@@ -112,7 +113,9 @@ def inventory(place: Path, hosts: Mapping[str, Mapping[str, object]], **variable
         "ansible_python_interpreter": "/usr/bin/python3",
         "pinproof_run_command": str(Path(sys.executable).parent / "pinproof"),
         "pinproof_run_work_dir": str(place / "work") + "/{{ inventory_hostname }}",
-        "pinproof_run_fetch_dir": str(place / "fetched"),
+        "pinproof_run_results": str(place / "results"),
+        "pinproof_run_source": "claims",
+        "pinproof_run_fleet": False,
         **variables,
     }
     path = place / "hosts.json"
@@ -122,8 +125,8 @@ def inventory(place: Path, hosts: Mapping[str, Mapping[str, object]], **variable
 
 def conclusion(place: Path, done: Play, host: str) -> tuple[Path, str]:
     """The job's folder on the controller and the outcome that the play reported; both must say the same."""
-    (folder,) = (place / "fetched" / host).iterdir()
-    written = json.loads((folder / "outcome.json").read_text())
+    written = json.loads((place / "results" / host / "record.json").read_text())
+    (folder,) = (path for path in (place / "results" / host).iterdir() if path.is_dir())
     assert done.says(f"{host}: {written['outcome'].upper()}")
     assert CODES.get(written["outcome"]) == written["exit_code"], (folder / "output.txt").read_text()
     assert (done.recap[host]["failed"] == 0) == (written["outcome"] == "passed")
@@ -152,7 +155,7 @@ def checked(home: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Play,
         hosts = {
             name: {"pinproof_run_claims": str(write_claim(place, name, cgroup, cpu))} for name, cpu in cpus.items()
         }
-        return play("check.yml", inventory(place, hosts, pinproof_run_duration_s=1.5), home), place
+        return play("check", inventory(place, hosts, pinproof_run_duration_s=1.5), home), place
 
 
 @pytest.mark.parametrize(("name", "outcomes"), [("kept", {"passed", "undecided"}), ("broken", {"failed"})])
@@ -169,6 +172,12 @@ def test_check_judges_a_cgroup_that_exists(checked: tuple[Play, Path], name: str
         [Path(sys.executable).parent / "pinproof", "judge", run], capture_output=True, text=True, check=False
     )
     assert again.returncode == CODES[outcome], again.stdout + again.stderr
+    record = json.loads((place / "results" / name / "record.json").read_text())
+    result = place / "results" / name / record["path"]
+    assert result.parent == run
+    assert record["sha256"] == hashlib.sha256(result.read_bytes()).hexdigest()
+    if outcome == "failed":
+        assert "of db: " in record["cause"]
     assert list((place / "work" / name).iterdir()) == []
 
 
@@ -176,7 +185,7 @@ def test_conformance_of_this_machine(home: Path, tmp_path: Path) -> None:
     """A conformance job ends with the outcome of its scenario; JUnit and run directories are on the controller."""
     hosts = inventory(tmp_path, {"here": {}}, pinproof_run_select="qos-best-effort")
 
-    done = play("conformance.yml", hosts, home)
+    done = play("conformance", hosts, home)
 
     folder, outcome = conclusion(tmp_path, done, "here")
     assert outcome in {"passed", "undecided"}, done.text

@@ -107,6 +107,19 @@ def test_a_collection_without_wheels_says_where_to_get_them(home: Path, tmp_path
     assert list((home / "tmpdir").iterdir()) == []
 
 
+def test_wheels_that_cannot_be_built(home: Path, tmp_path: Path) -> None:
+    """A checkout that does not build ends the play before anything is made; nothing is left on the controller."""
+    (tmp_path / "pyproject.toml").write_text('[build-system]\nrequires = []\nbuild-backend = "nowhere"\n')
+    nodes = inventory(tmp_path, {"here": {}}, pinproof_install_project=str(tmp_path))
+
+    done = play("install", nodes, home)
+
+    assert done.code != 0
+    assert "nowhere" in done.ended("here")
+    assert not (tmp_path / "here").exists()
+    assert list((home / "tmpdir").iterdir()) == []
+
+
 NOBODY: dict[str, tuple[dict[str, object], list[str], str]] = {
     "no such file": ({}, [], "the group pinproof_nodes has no hosts"),
     "no such group": ({"others": {"hosts": {"a": {}}}}, [], "its groups: others"),
@@ -130,13 +143,19 @@ NOBODY: dict[str, tuple[dict[str, object], list[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("playbook", ["check", "install"])
-@pytest.mark.parametrize("name", NOBODY)
+@pytest.mark.parametrize(
+    ("playbook", "name"),
+    # The plays begin alike: of the others one of each kind.
+    [
+        *(("check", name) for name in NOBODY),
+        ("install", "no such group"),
+        ("gate", "limit beside the group"),
+        ("remove", "others"),
+    ],
+)
 def test_a_play_that_looks_at_no_node_is_red(home: Path, tmp_path: Path, playbook: str, name: str) -> None:
     """Whatever leaves no node, or fewer than were promised, ends the play before any: not with exit code 0."""
     groups, arguments, says = NOBODY[name]
-    if playbook == "install" and name not in {"no such group", "too few"}:
-        pytest.skip("the plays begin alike; two of these are played with install")
     path = tmp_path / "hosts.json"
     path.write_text(json.dumps(groups or {"all": {}}))
     if name == "no such file":

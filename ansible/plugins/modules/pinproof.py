@@ -51,10 +51,14 @@ options:
     default: []
   timeout_s:
     description:
-      - Seconds after which the job is interrupted. It then undoes what it made; 60 s later it is killed, and
+      - Seconds after which the job is interrupted. It then undoes what it made; O(grace_s) later it is killed, and
         C(pinproof cleanup) undoes it.
     type: int
     default: 1800
+  grace_s:
+    description: Seconds that a job that was interrupted has to undo what it made.
+    type: int
+    default: 60
   work_dir:
     description: Folder on the node; each job gets a new one below it.
     type: path
@@ -190,7 +194,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.pinproof.node.plugins.module_utils import endings
 
 MIB = 1024 * 1024
-KILL_AFTER_S = 60
 MOST = MIB
 JOURNALS = "/run/pinproof"
 
@@ -211,6 +214,7 @@ def main() -> None:
             "select": {"type": "str", "default": ""},
             "arguments": {"type": "list", "elements": "str", "default": []},
             "timeout_s": {"type": "int", "default": 1800},
+            "grace_s": {"type": "int", "default": 60},
             "work_dir": {"type": "path", "default": "/var/tmp/pinproof"},
             "id": {"type": "str", "default": ""},
             "min_free_mib": {"type": "int", "default": 64},
@@ -386,7 +390,7 @@ def _job(module: AnsibleModule, found: dict) -> dict:
         outcome = endings.NO_SPACE if "space" in str(error) else endings.USAGE_ERROR
         return {"outcome": outcome, "cause": str(error), "argv": argv}
     began = time.time()
-    code, said, complaint, late = _until(argv, folder, wanted["timeout_s"])
+    code, said, complaint, late = _until(argv, folder, wanted["timeout_s"], wanted["grace_s"])
     outcome, cause = endings.of_process(code, said, complaint, wanted["timeout_s"] if late else None)
     end = {
         "outcome": outcome,
@@ -427,7 +431,7 @@ def _folder(wanted: dict) -> str:
     return folder
 
 
-def _until(argv: list, folder: str, timeout_s: float) -> tuple:
+def _until(argv: list, folder: str, timeout_s: float, grace_s: float) -> tuple:
     """Run a job within a time: exit code, output, errors, whether it was interrupted.
 
     SIGINT lets it undo what it made; only one that ignores that is killed, with all that it started. What it says goes
@@ -454,7 +458,7 @@ def _until(argv: list, folder: str, timeout_s: float) -> tuple:
             late = True
             job.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                job.wait(KILL_AFTER_S)
+                job.wait(grace_s)
         finally:
             if job.poll() is None:
                 with contextlib.suppress(OSError):

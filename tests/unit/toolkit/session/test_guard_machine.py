@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ansible_plugins import plugin
 from tests.unit.toolkit.host.sysroots import CPU, cpu, node, write
 from tests.unit.toolkit.sources.made_node import process
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
@@ -61,6 +62,12 @@ def state(root: Path, folder: str, cpus: str) -> None:
     write(root, {f"{folder}/cpu_manager_state": text})
 
 
+def of_the_collection(refused: HostUnsupportedError) -> str:
+    """The word that a play of the Ansible collection has for it: it knows a refusal by its text."""
+    word: str = plugin("module_utils/endings").of_process(refused.exit_code, "", f"pinproof: {refused}")[0]
+    return word
+
+
 def found(root: Path) -> list[tuple[str, str]]:
     """What works there, and which CPUs are its own."""
     return [(one.what, str(one.cpus)) for one in occupants(root)]
@@ -79,8 +86,9 @@ def test_a_kubelet_without_pods_is_work(root: Path) -> None:
     kubelet(root)
 
     assert found(root) == [("a kubelet runs", "")]
-    with pytest.raises(HostUnsupportedError, match="at work: a kubelet runs; nothing was started"):
+    with pytest.raises(HostUnsupportedError, match="at work: a kubelet runs; nothing was started") as refused:
         free_machine(insisted=False, root=root)
+    assert of_the_collection(refused.value) == "at-work"
     assert str(free_machine(insisted=True, root=root).online) == "0-7"
 
 
@@ -162,6 +170,7 @@ def test_a_node_that_is_full_is_not_loaded_at_all(root: Path) -> None:
         free_machine(insisted=True, root=root)
     assert str(refused.value).startswith("every CPU of this node has an owner: a kubelet runs; 1 pod runs; Slurm job 1")
     assert str(refused.value).endswith("and 3 more")
+    assert of_the_collection(refused.value) == "at-work"
 
 
 def test_who_comes_later_is_found_when_one_looks_again(root: Path) -> None:
@@ -170,8 +179,14 @@ def test_who_comes_later_is_found_when_one_looks_again(root: Path) -> None:
     still_free(CpuSet.parse("4-7"), root)
     kubelet(root)
     state(root, "var/lib/kubelet", "2-3")
-    with pytest.raises(HostUnsupportedError, match="at work by now: a kubelet runs; nothing more was started"):
+    with pytest.raises(
+        HostUnsupportedError, match="at work by now: a kubelet runs; nothing more was started"
+    ) as refused:
         still_free(root=root)
+    assert of_the_collection(refused.value) == "at-work"
     still_free(CpuSet.parse("4-7"), root)
-    with pytest.raises(HostUnsupportedError, match="CPUs 3 have an owner by now: a kubelet runs; nothing more"):
+    with pytest.raises(
+        HostUnsupportedError, match="CPUs 3 have an owner by now: a kubelet runs; nothing more"
+    ) as refused:
         still_free(CpuSet.parse("3-7"), root)
+    assert of_the_collection(refused.value) == "at-work"
