@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from validators.pytest_notes import ALLOW_UNFIT, JUDGED, NOTE, UNFIT, in_words_of_pytest, note
+
 if TYPE_CHECKING:
     from toolkit.apply.live_sandbox import LiveSandbox
     from toolkit.model.claims import ClaimSet
@@ -50,6 +52,45 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run even if the node is in use, on CPUs that no workload owns",
     )
     group.addoption("--pinproof-runs", type=Path, metavar="DIR", help="keep the run directories here")
+    group.addoption(
+        ALLOW_UNFIT,
+        action="store_true",
+        help="skip tests where this machine cannot run them, though nothing be judged; without it that is an error",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count what is judged, where that matters."""
+    if not config.getoption(ALLOW_UNFIT) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Count(), "pinproof-count")
+
+
+class _Count:
+    """How many tests of a session judged something, and how many did not fit; workers of pytest-xdist send theirs."""
+
+    def __init__(self) -> None:
+        self._of = dict.fromkeys((UNFIT, JUDGED), 0)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take what one test noted, when it has ended."""
+        if report.when == "teardown":
+            for what in {what for name, what in report.user_properties if name == NOTE}:
+                self._of[str(what)] += 1
+
+    def _nothing_judged(self) -> bool:
+        return self._of[UNFIT] > 0 and not self._of[JUDGED]
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """No session is green in which every test was skipped that should have judged this machine."""
+        if self._nothing_judged() and exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say so."""
+        if self._nothing_judged():
+            count = f"{self._of[UNFIT]} test{'' if self._of[UNFIT] == 1 else 's'}"
+            line = f"pinproof: nothing was judged, {count} skipped for this machine (-rs says why)"
+            terminalreporter.write_line(f"{line}: an error without {ALLOW_UNFIT}", red=True)
 
 
 @dataclass(frozen=True)
@@ -105,7 +146,9 @@ class Judged:
 
 @pytest.fixture(scope="session")
 def pinproof_host(pytestconfig: pytest.Config) -> Topology:
-    """This machine; tests are skipped, with the reason, where it cannot run pinproof."""
+    """This machine. Where it cannot run pinproof each test that asks for it is an error, with the reason; or is
+    skipped, if ``--pinproof-allow-unfit`` allows it: a promise of which nobody looked whether it is kept is not green.
+    """
     from toolkit.errors import HostUnsupportedError
     from toolkit.session.guard import free_machine
     from toolkit.session.preflight import require_run
@@ -114,7 +157,10 @@ def pinproof_host(pytestconfig: pytest.Config) -> Topology:
         require_run(pytestconfig.getoption("pinproof_runtime"))
         return free_machine(insisted=pytestconfig.getoption("pinproof_on_live_node"))
     except HostUnsupportedError as error:
-        pytest.skip(str(error))
+        reason = in_words_of_pytest(str(error))
+        if pytestconfig.getoption(ALLOW_UNFIT):
+            pytest.skip(reason)
+        pytest.fail(f"nothing can be judged here: {reason} ({ALLOW_UNFIT} skips such tests)", pytrace=False)
 
 
 @pytest.fixture(scope="session")
@@ -181,7 +227,7 @@ Observe = Callable[..., Judged]
 
 
 @pytest.fixture
-def pinproof_observe(pinproof_probes: Prepared) -> Observe:
+def pinproof_observe(pinproof_probes: Prepared, request: pytest.FixtureRequest) -> Observe:
     """Watch a box (or a ClaimSet of cgroups that exist) and judge: ``pinproof_observe(box, seconds=1.0)``."""
     from toolkit.session.engine import watched
     from toolkit.session.window import Window
@@ -191,6 +237,7 @@ def pinproof_observe(pinproof_probes: Prepared) -> Observe:
         claims = box.claims if isinstance(box, Box) else box
         window = Window(run_id=new_run_id("pytest"), duration_s=seconds, prepared=pinproof_probes)
         done = watched(claims, window, Path(window.run_id))
+        note(request.node, JUDGED)
         return Judged(evidence=done.evidence, verdicts=done.verdicts)
 
     return watch

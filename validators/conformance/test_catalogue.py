@@ -14,6 +14,7 @@ from toolkit.scenario_file import load_catalogue
 from toolkit.session import conformance, fitting
 from toolkit.session.execute import Settings
 from toolkit.session.repeats import REPEATS
+from validators.pytest_notes import JUDGED, in_words_of_pytest, note, skip_unfit
 
 
 @pytest.mark.parametrize("scenario", load_catalogue(), ids=lambda scenario: scenario.name)
@@ -28,7 +29,7 @@ def test_scenario(
     runtime = pytestconfig.getoption("pinproof_runtime")
     reason = fitting.why_not(scenario, pinproof_host, runtime, full=pytestconfig.getoption("pinproof_full"))
     if reason is not None:
-        pytest.skip(reason.replace("--full", "--pinproof-full"))
+        skip_unfit(request.node, in_words_of_pytest(reason))
     runs: Path = pytestconfig.getoption("pinproof_runs") or tmp_path_factory.mktemp("runs")
     duration = pytestconfig.getoption("pinproof_duration")
     # Asked for only here: where every scenario is skipped, nothing is compiled.
@@ -36,6 +37,7 @@ def test_scenario(
     settings = Settings(runs=runs, runtime=runtime, duration_s=duration, prepared=prepared, repeats=REPEATS)
 
     result = conformance.run_one(scenario, pinproof_host, settings)
+    note(request.node, JUDGED)
 
     if result.outcome is not Outcome.PASSED:
         text = f"{result.outcome.value}: {result.reason} (saved in {result.run or 'no run'})"
