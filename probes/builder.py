@@ -84,13 +84,17 @@ def _serve(peer: socket.socket) -> tuple[dict[str, Any], list[int]]:
         peer.send(json.dumps({"step": what}).encode())
 
     step("importing bcc")
-    bcc = compiler.import_bcc()
+    bcc = compiler.version()
     request = Request.decode(peer.recv(MAX_MESSAGE))
-    step(f"compiling the probes with bcc {getattr(bcc, '__version__', 'of unknown version')}")
+    step(f"compiling the probes with {bcc}")
     module = compile_unit(request)
     # Asked in the step in which each is loaded: there the library may die.
     code_of = functools.cache(lambda name: compiler.code(module, name))
-    programs, left_out = load_all(request.programs, code_of, step)
+    try:
+        programs, left_out = load_all(request.programs, code_of, step)
+    except HostUnsupportedError as error:
+        by = f"compiled by {compiler.version()} for Linux {os.uname().release}"
+        raise HostUnsupportedError(f"{error} ({by})") from None
     maps = compiler.maps(module)
     if request.keep_as:
         unit.keep(
@@ -114,7 +118,7 @@ def compile_unit(request: Request) -> Any:
     except Exception as error:  # bcc raises bare Exception
         said = _own_stderr().splitlines()
         first = next((line for line in said if "error:" in line), str(error))
-        raise HostUnsupportedError(f"the probes do not compile: {first}") from None
+        raise HostUnsupportedError(f"the probes do not compile with {compiler.version()}: {first}") from None
 
 
 def _own_stderr() -> str:

@@ -10,7 +10,6 @@ Instead of a kernel's headers bcc gets ``probes/kernel_tree``. bcc compiles and 
 from __future__ import annotations
 
 import ctypes
-import importlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -20,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import HostUnsupportedError
+from toolkit.host.bcc_package import find_bcc
 
 KERNEL_TREE = Path(__file__).resolve().parent / "kernel_tree"
 _INCLUDE = re.compile(r'^#include "([a-z_]+/[a-z_]+\.h)"$')
-
-GET_BCC = (
-    "install python3-bpfcc (Debian, Ubuntu) or python3-bcc (Fedora); a virtual environment needs --system-site-packages"
-)
+_LLVM = re.compile(r"/libLLVM(?:\.so\.|-)([0-9]+(?:\.[0-9]+)*)")
+"""Debian and Fedora name the library so: ``libLLVM-14.so.1``, ``libLLVM.so.21.1``."""
 
 
 def import_bcc() -> Any:
@@ -34,14 +32,20 @@ def import_bcc() -> Any:
 
     :raises HostUnsupportedError: it is missing, or ``bcc`` is the unrelated package from PyPI.
     """
-    try:
-        module = importlib.import_module("bcc")
-    except (ImportError, OSError, AttributeError) as error:  # a broken libbcc raises the last
-        raise HostUnsupportedError(f"the BPF Compiler Collection cannot be imported ({error}): {GET_BCC}") from None
-    if not (hasattr(module, "BPF") and hasattr(module, "PerfType")):
-        where = getattr(module, "__file__", None) or "bcc"
-        raise HostUnsupportedError(f"the package at {where} is not the BPF Compiler Collection: {GET_BCC}")
+    module, cause, remedy = find_bcc()
+    if module is None:
+        raise HostUnsupportedError(f"{cause}: {remedy}")
     return module
+
+
+def version() -> str:
+    """Say which compiler this process has loaded: ``bcc 0.35.0 with LLVM 21.1``."""
+    bcc = getattr(import_bcc(), "__version__", "of unknown version")
+    try:
+        found = _LLVM.search(Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        found = None
+    return f"bcc {bcc}" + (f" with LLVM {found[1]}" if found else "")
 
 
 def source_text(names: tuple[str, ...]) -> str:

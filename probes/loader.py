@@ -8,6 +8,7 @@ nothing is left in the kernel when it ends.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -22,6 +23,7 @@ from probes import compiler, unit
 from probes.builder import MAX_MESSAGE, Request
 from probes.program import load_all
 from toolkit.errors import HostUnsupportedError
+from toolkit.host import limits
 
 MAX_DESCRIPTORS = 250
 """The kernel passes 253 at a time."""
@@ -127,11 +129,15 @@ def _converse(
         peer.send(request.encode())
     while True:
         try:
-            data, fds, _, _ = socket.recv_fds(peer, MAX_MESSAGE, MAX_DESCRIPTORS)
+            data, fds, flags, _ = socket.recv_fds(peer, MAX_MESSAGE, MAX_DESCRIPTORS)
         except TimeoutError:
             raise HostUnsupportedError(f"the probes' compiler hangs: {step} took more than {STEP_S:.0f} s") from None
         except ConnectionResetError:
             continue  # it closed before it read our request; what it said before is still to come
+        if flags & socket.MSG_CTRUNC:  # the kernel keeps what we have no room for
+            for fd in fds:
+                os.close(fd)
+            raise HostUnsupportedError(limits.shortage(OSError(errno.EMFILE, "")))
         if not data:
             raise HostUnsupportedError(_how_it_ended(helper.wait(), step, said()))
         answer = json.loads(data)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from toolkit.errors import HostUnsupportedError
-from toolkit.host import bpf_syscalls
+from toolkit.host import bpf_syscalls, limits
 from toolkit.host.btf import Btf
 
 KINDS = {"raw_tracepoint": bpf_syscalls.RAW_TRACEPOINT, "perf_event": bpf_syscalls.PERF_EVENT}
@@ -157,5 +157,8 @@ def _load_tracing(code: bytes, program: Program, what: str) -> int:
 
 
 def _reason(error: bpf_syscalls.ProgramRefusedError) -> str:
+    short = limits.shortage(error)
+    if short:
+        return short
     end = [line for line in error.log.strip().splitlines() if line][-3:]
     return " / ".join([error.strerror or str(error), *end])

@@ -14,7 +14,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from probes import kernel_structs, limits
+from probes import kernel_structs
 from probes.bpfsys import Map, program_info, run_program
 from probes.builder import Request
 from probes.loader import LoadedPrograms, load
@@ -23,7 +23,7 @@ from probes.options import ObserveOptions
 from probes.program import Program
 from probes.ringbuf import Rings
 from toolkit.errors import HostUnsupportedError
-from toolkit.host import bpf_syscalls
+from toolkit.host import bpf_syscalls, limits
 from toolkit.host.perf_event import run_on_cpu_clock
 from toolkit.model.cpuset import CpuSet
 
@@ -149,6 +149,7 @@ class Programs:
         if os.geteuid() != 0:
             raise HostUnsupportedError("eBPF probes need root (or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN): use sudo")
         limits.widen()
+        limits.require_files()
         self._loaded = load(self.request(self._root, self._options, self._kinds), self._root)
         try:
             self._detach.enter_context(self._online)
@@ -221,9 +222,11 @@ class Programs:
         try:
             link = bpf_syscalls.attach(self.programs[function], "" if typed else tracepoint)
         except OSError as error:
-            raise HostUnsupportedError(
-                f"raw tracepoint {tracepoint}: {error.strerror}; CONFIG_BPF_EVENTS is needed"
-            ) from None
+            cause = limits.shortage(error)
+            if not cause:
+                none = error.errno == errno.ENOENT
+                cause = f"{error.strerror}{'; CONFIG_BPF_EVENTS is needed' if none else ''}"
+            raise HostUnsupportedError(f"raw tracepoint {tracepoint}: {cause}") from None
         self._detach.callback(os.close, link)
 
     def optional(self, name: str) -> tuple[int | None, str]:

@@ -33,6 +33,8 @@ CACHE = Path("var/cache/pinproof")
 MAX_BYTES = 4 << 20
 KEPT = 8
 """Units at a time: a kernel or a number of claims is one. The oldest goes."""
+UNUSED = "compiled probes that are kept there are not read, and none is written"
+REMEDY = f"remove /{CACHE}: it is made again, root's alone"
 _FORMAT = 1
 _LOAD_IMM64, _BY_FD = 0x18, 1
 _INSTRUCTION = struct.Struct("=BBhi")
@@ -114,9 +116,11 @@ def key(text: str, settings: Mapping[str, int], programs: tuple[str, ...]) -> st
 def read(root: Path, name: str) -> Unit | None:
     """Return the unit that is kept under this key, or ``None``: none, damaged, or others could have written it."""
     folder = root / CACHE
+    if strange(root):
+        return None
     try:
         with open_regular(folder / f"{name}.json") as file:
-            if not (_only_we_write(folder.stat()) and _only_we_write(os.fstat(file.fileno()))):
+            if not _only_we_write(os.fstat(file.fileno())):
                 return None
             digest, _, body = file.read(MAX_BYTES).partition(b"\n")
     except OSError:
@@ -137,10 +141,35 @@ def keep(root: Path, name: str, unit: Unit) -> None:
     body = json.dumps({"programs": programs, "maps": {one: asdict(terms) for one, terms in unit.maps.items()}})
     with suppress(OSError, InputError):
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if strange(root):
+            return
         write_atomically(folder / f"{name}.json", f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}")
         by_age = sorted(folder.glob("*.json"), key=lambda one: one.stat().st_mtime_ns)
         for old in by_age[:-KEPT]:
             old.unlink()
+
+
+def strange(root: Path) -> str:
+    """Say why nothing is read from the folder of kept units, and nothing written there; empty: it is ours, or not made.
+
+    What is loaded into the kernel must be nobody's but root's.
+    """
+    folder = root / CACHE
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"{folder}: {error.strerror}"
+    if stat.S_ISLNK(found.st_mode):
+        return f"{folder} is a symbolic link"
+    if not stat.S_ISDIR(found.st_mode):
+        return f"{folder} is not a directory"
+    if found.st_uid not in (0, os.geteuid()):
+        return f"{folder} belongs to user {found.st_uid}"
+    if not _only_we_write(found):
+        return f"{folder} can be written by others (mode {stat.S_IMODE(found.st_mode):04o})"
+    return ""
 
 
 def _only_we_write(place: os.stat_result) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ def test_a_program_that_the_verifier_refuses(monkeypatch: pytest.MonkeyPatch, tm
     row = told(4)
     assert not row["available"]
     assert "refuses the program on_switch" in row["detail"]
+    assert re.search(r"compiled by bcc [0-9.]+ with LLVM [0-9.]+ for Linux ", row["detail"])
     assert {"run", "watch", "conformance"} <= row["lacking"]
     assert not {"plan", "judge", "doctor"} & row["lacking"]
     assert not kept.exists()

@@ -38,6 +38,13 @@ BCC = importlib.util.find_spec("bcc")
 assert BCC is not None
 NO_BCC = hidden(str(Path(BCC.origin or "").parent))
 NO_BTF = hidden("/sys/kernel/btf")
+NO_ROOM = ("setpriv", "--bounding-set=-sys_resource", "prlimit", "--nofile=100:100")
+LITTLE_ROOM = ("prlimit", "--nofile=60:4000")
+STRANGE_CACHE = (
+    *("unshare", "--mount", "sh", "-c"),
+    'mount -t tmpfs none /var/cache; $0 /var/cache/pinproof; "$@"; code=$?; find /var/cache -type f >&2; exit $code',
+)
+"""A folder of kept units to which something is done; whatever is in it in the end is named."""
 NO_HEADERS = hidden("/lib/modules", "/usr/src")
 
 FOREIGN = {
@@ -88,8 +95,9 @@ def pinproof(tmp_path: Path, place: str, host: tuple[str, ...], *words: str) -> 
         (NO_BPF, "no bpf here: the kernel refuses it: Operation not permitted"),
         (NO_BCC, "python3-bpfcc"),
         (NO_BTF, "CONFIG_DEBUG_INFO_BTF"),
+        (NO_ROOM, "open files: this process may have 100 open at once; "),
     ],
-    ids=["bpf", "bcc", "btf"],
+    ids=["bpf", "bcc", "btf", "files"],
 )
 def test_what_is_missing_is_said_in_one_line(
     tmp_path: Path, place: str, host: tuple[str, ...], said: str, verb: str
@@ -105,6 +113,32 @@ def test_what_is_missing_is_said_in_one_line(
     # What a test beside this one runs is a living run's; what a run that could not begin leaves is nobody's.
     wait_for(lambda: sandboxes(THIS_CENTURY) - before <= of_living_runs(), "what this run made is gone")
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
+
+
+def test_a_soft_limit_is_raised_to_what_is_needed(tmp_path: Path, place: str) -> None:
+    """The hard one suffices: nobody need be told."""
+    done = pinproof(tmp_path, place, LITTLE_ROOM, "watch")
+
+    assert done.returncode in (0, 3), done.stderr
+    assert "open" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("deed", "said"),
+    [
+        ("mkdir -m 0777", "can be written by others (mode 0777)"),
+        ("install -d -o 65534", "belongs to user 65534"),
+        ("ln -sT .", "is a symbolic link"),
+    ],
+)
+def test_a_strange_cache_is_said(tmp_path: Path, place: str, deed: str, said: str) -> None:
+    """Compiled probes that others could have written are not read, none is written, and the user hears of it."""
+    done = pinproof(tmp_path, place, (*STRANGE_CACHE, deed), "watch")
+
+    assert done.returncode in (0, 3), done.stderr
+    assert said in done.stderr
+    assert "are not read, and none is written" in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
 
 
 def test_no_kernel_headers_are_needed(tmp_path: Path, place: str) -> None:

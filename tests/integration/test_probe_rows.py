@@ -9,7 +9,6 @@ from dataclasses import fields, replace
 
 import pytest
 
-from probes import limits
 from probes.bpfsys import Map
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
@@ -19,6 +18,7 @@ from probes.switches.slots import SELDOM_NS
 from tests.integration.apply_support import container, request
 from tests.integration.probe_lab import wait_for
 from toolkit.apply.sandbox import sandbox
+from toolkit.host import limits
 from toolkit.host.bpf_syscalls import bpf
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.sandbox import WorkloadKind

@@ -21,7 +21,7 @@ from toolkit.cli.common import (
     runtime_option,
     say,
 )
-from toolkit.cli.ending import attempt, complain, leave, reported, warn_of, worse
+from toolkit.cli.ending import attempt, complain, leave, reported, warn_of, warn_of_cache, worse
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.model.conformance import ScenarioResult
 from toolkit.model.scenario import Requirements, Scenario
@@ -101,6 +101,7 @@ def command(
     topology = free_machine(insisted=on_live_node)
     require_run(runtime)
     warn_of(runs)
+    warn_of_cache()
     if junit is not None:
         warn_of(junit.parent, exists=True)
     start = time.monotonic()

@@ -139,6 +139,15 @@ def warn_of(directory: Path, *, exists: bool = False) -> None:
         complain(f"warning: {problem} (going on: what is judged will be printed)")
 
 
+def warn_of_cache() -> None:
+    """Warn before the probes are loaded that they are compiled anew, because what is kept might be somebody else's."""
+    from probes import unit  # what it imports is needed by the verbs that observe alone
+
+    problem = unit.strange(Path("/"))
+    if problem:
+        complain(f"warning: {problem}: {unit.UNUSED} (going on: they are compiled anew)")
+
+
 def drop_unwritten(stream: IO[str], number: int) -> None:
     """Discard what cannot be written: Python would flush it at exit, fail again, and exit with 120, whatever was said.
 

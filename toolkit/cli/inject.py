@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from toolkit.cli.common import SECONDS, json_option, live_node_option, print_json, runs_option, say, say_line
-from toolkit.cli.ending import leave, remark, show_and_save, warn_of
+from toolkit.cli.ending import leave, remark, show_and_save, warn_of, warn_of_cache
 from toolkit.errors import InputError
 from toolkit.faults.consent import CONSENT
 from toolkit.faults.fault import Fault
@@ -153,6 +153,7 @@ def _show(fault: Fault, injection: Injection, duration: float, on_live_node: boo
     free = free_machine(insisted=on_live_node).online
     cpus = free if on_live_node else None
     warn_of(runs)
+    warn_of_cache()
     with stop_on_signals() as stopped:
         done = planted_run.run(
             injection, run_id=new_run_id("inject"), runs=runs, duration_s=duration, stopped=stopped, cpus=cpus

@@ -19,7 +19,18 @@ from toolkit.cli.common import (
     say,
     verbose_option,
 )
-from toolkit.cli.ending import Output, attempt, complain, leave, remark, reported, show_and_save, warn_of, worse
+from toolkit.cli.ending import (
+    Output,
+    attempt,
+    complain,
+    leave,
+    remark,
+    reported,
+    show_and_save,
+    warn_of,
+    warn_of_cache,
+    worse,
+)
 from toolkit.cli.windows import Shown, keep_option, print_window, window_option
 from toolkit.errors import InputError, PinproofError
 from toolkit.model import names
@@ -86,6 +97,7 @@ def command(
         plans.append(work)
     require_run(runtime)
     warn_of(runs)
+    warn_of_cache()
     with stop_on_signals() as stopped:
         windows = _Windows(Shown(verbose=verbose, as_json=as_json, output=Output()))
         settings = execute.Settings(

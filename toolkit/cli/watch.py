@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from toolkit.cli.common import SECONDS, json_option, progress, runs_option, say_line, verbose_option
-from toolkit.cli.ending import Output, leave, remark, reported, warn_of, worse
+from toolkit.cli.ending import Output, leave, remark, reported, warn_of, warn_of_cache, worse
 from toolkit.cli.live_lines import EVERY_S as LINES_S
 from toolkit.cli.live_lines import LiveLines, show_line
 from toolkit.cli.node_options import node_options, refuse_those_of_a_kubelet
@@ -142,6 +142,7 @@ def command(
     give_memory_back()
     claims = _claims_at_first(follower, claims, claims_path)
     warn_of(runs)
+    warn_of_cache()
     path = runs / new_run_id("watch")
     # Held until everything is printed and saved: a second signal must not interrupt what the first one asked for.
     with stop_on_signals() as stopped, kept:

@@ -9,7 +9,6 @@ Source: bpf(2), perf_event_open(2), kernel_lockdown(7), Documentation/admin-guid
 from __future__ import annotations
 
 import errno
-import importlib
 import importlib.metadata
 import os
 import resource
@@ -20,7 +19,8 @@ from pathlib import Path
 
 from toolkit import presence
 from toolkit.errors import HostUnsupportedError, InputError
-from toolkit.host import bpf_syscalls
+from toolkit.host import bpf_syscalls, limits
+from toolkit.host.bcc_package import find_bcc
 from toolkit.host.btf import KERNEL_BTF, Btf
 from toolkit.host.cgroup_mounts import V1_ONLY, V2_REMEDY, Hierarchy, Mode, detect
 from toolkit.host.namespaces import read_views
@@ -93,8 +93,13 @@ def read_capabilities(root: Path = Path("/")) -> HostReport:
 
 
 def try_probes() -> tuple[Capability, ...]:
-    """Ask the running kernel for everything that the probes are made of."""
+    """Ask the running kernel for everything that the probes are made of.
+
+    This process may open more files from here on, where it may raise its own limit.
+    """
+    limits.widen()
     return (
+        _fact("open-files", limits.enough_files(), limits.files_found(), limits.files_remedy(), _OBSERVE),
         _asked("bpf", bpf_syscalls.try_array_map(), "CONFIG_BPF_SYSCALL=y", _OBSERVE),
         _asked("ring-buffer", bpf_syscalls.try_ring_buffer(), "a kernel with BPF ring buffers (5.8)", _OBSERVE),
         _asked("raw-tracepoint", bpf_syscalls.try_raw_tracepoint(), "CONFIG_BPF_EVENTS=y", _OBSERVE),
@@ -126,6 +131,9 @@ def _root() -> Capability:
 
 
 def _asked(name: str, error: int, how: str, needed_by: tuple[str, ...]) -> Capability:
+    short = limits.shortage(OSError(error, os.strerror(error)))
+    if short:
+        return _fact(name, False, short, limits.files_remedy(), needed_by)
     if error in (errno.EPERM, errno.EACCES):
         remedy = "run as root; in a container also: --privileged, or capabilities BPF and PERFMON and no seccomp filter"
     else:
@@ -197,13 +205,8 @@ def _authors(root: Path) -> Capability:
 
 
 def _bcc() -> Capability:
-    remedy = "apt install python3-bpfcc (Fedora, RHEL: dnf install python3-bcc), and a venv with system site packages"
-    try:
-        module = importlib.import_module("bcc")
-    except Exception as error:  # a broken libbcc raises OSError or AttributeError while it is imported
-        return _fact("bcc", False, f"cannot be imported: {error}", remedy, _OBSERVE)
-    if not hasattr(module, "BPF"):
-        cause = f"{getattr(module, '__file__', 'bcc')} is another project's bcc: pip uninstall bcc"
+    module, cause, remedy = find_bcc()
+    if module is None:
         return _fact("bcc", False, cause, remedy, _OBSERVE)
     return _fact("bcc", True, f"version {getattr(module, '__version__', 'unknown')}", remedy, _OBSERVE)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 from toolkit.errors import HostUnsupportedError
-from toolkit.host import cgroupfs
+from toolkit.host import cgroupfs, limits
 from toolkit.host.capabilities import try_probes, views
 from toolkit.host.privileges import require_root
 from toolkit.host.runtimes import require_runtime
@@ -19,6 +19,8 @@ def require_run(runtime: str = CGROUPFS) -> None:
         the runtime is not installed.
     """
     require_root("loading BPF programs and making cgroups")
+    limits.widen()
+    limits.require_files()
     for one in try_probes():
         if not one.available:
             raise HostUnsupportedError(f"no {one.name} here: {one.detail}: {one.remedy} (pinproof doctor reports all)")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from probes import limits
+from probes import unit
 from probes.composition import build_request
 from probes.loader import load
 from probes.options import ObserveOptions
@@ -19,7 +19,7 @@ from toolkit.errors import HostUnsupportedError
 from toolkit.host.capabilities import Capability, HostReport, working_verbs
 from toolkit.verbs import VERBS, Need
 
-NAME = "probes"
+NAME, CACHE = "probes", "probe-cache"
 _AFTER = "bcc"
 
 
@@ -32,20 +32,27 @@ def with_probes(report: HostReport, root: Path = Path("/")) -> HostReport:
         return report
     found = list(report.capabilities)
     at = next((number for number, fact in enumerate(found, 1) if fact.name == _AFTER), len(found))
-    found.insert(at, try_programs(root))
+    found[at:at] = [try_programs(root), _cache(root)]
     capabilities = tuple(found)
     return replace(report, capabilities=capabilities, verbs=working_verbs(capabilities))
 
 
+def _cache(root: Path) -> Capability:
+    """Where compiled probes are kept for the next start."""
+    problem = unit.strange(root)
+    detail = f"{problem}: {unit.UNUSED}" if problem else f"/{unit.CACHE}: root's alone, or not made yet"
+    return Capability(name=CACHE, available=not problem, detail=detail, remedy=unit.REMEDY if problem else "")
+
+
 def try_programs(root: Path = Path("/")) -> Capability:
     """Load the programs of all witnesses, and let them go. Seconds, where no earlier start has compiled them."""
-    limits.widen()
     needed_by = tuple(name for name, verb in VERBS.items() if verb.needs >= Need.OBSERVE)
     try:
         loaded = load(build_request(root, ObserveOptions()), root, keep=False)
     except HostUnsupportedError as error:
         remedy = (
-            "a kernel that takes them (5.10, 6.1 and later are tested); if this one should, report it with these words"
+            "a kernel that takes them (5.10, 6.1 and later are tested), or a bcc whose compiler is tested (LLVM 14 to "
+            "22): the words above name both; if these should do, report it with these words"
         )
         return Capability(name=NAME, available=False, detail=str(error), remedy=remedy, needed_by=needed_by)
     count = len(loaded.programs)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -107,3 +109,30 @@ def test_the_key_changes_with_all_that_the_code_depends_on() -> None:
 
     assert len(set(keys)) == 4
     assert keys[0] == unit.key("a", {"X": 1}, ("on_switch",))
+
+
+@pytest.mark.parametrize(
+    ("deed", "said"),
+    [
+        (lambda folder: folder.chmod(0o777), r"can be written by others \(mode 0777\)$"),
+        (lambda folder: folder.chmod(0o775), r"can be written by others \(mode 0775\)$"),
+        (lambda folder: (folder.rename(folder.with_name("else")), folder.symlink_to("else")), "is a symbolic link$"),
+        (lambda folder: (folder.rename(folder.with_name("else")), folder.write_text("")), "is not a directory$"),
+    ],
+    ids=["all", "group", "link", "file"],
+)
+def test_a_strange_folder_is_neither_read_nor_written(
+    tmp_path: Path, deed: Callable[[Path], object], said: str
+) -> None:
+    """And it is said why; one that is not there yet is made."""
+    assert unit.strange(tmp_path) == ""
+    unit.keep(tmp_path, "one", UNIT)
+    folder = tmp_path / CACHE
+    assert unit.strange(tmp_path) == ""
+
+    deed(folder)
+    assert re.search(said, unit.strange(tmp_path))
+    unit.keep(tmp_path, "two", UNIT)
+
+    assert unit.read(tmp_path, "one") is None
+    assert not list(tmp_path.rglob("two.json"))

@@ -151,7 +151,7 @@ def test_the_kernel_is_asked_for_the_probes_where_all_else_is_there(
     report = with_probes(HostReport(capabilities=facts, verbs=working_verbs(facts)))
 
     names = [fact.name for fact in report.capabilities]
-    assert names == (["btf", "bcc", "crun"] if missing == "btf" else ["btf", "bcc", "probes", "crun"])
+    assert names == (["btf", "bcc", "crun"] if missing == "btf" else ["btf", "bcc", "probes", "probe-cache", "crun"])
     assert report.verbs["run"] == (("btf",) if missing == "btf" else ("probes",))
 
 

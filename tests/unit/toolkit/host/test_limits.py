@@ -7,11 +7,10 @@ import sys
 
 import pytest
 
-from probes.limits import widen
+from toolkit.host import limits
+from toolkit.host.limits import widen
 
-_ASK = (
-    "import resource; from probes.limits import widen; widen(200); print(*resource.getrlimit(resource.RLIMIT_NOFILE))"
-)
+_ASK = "import resource as r; from toolkit.host.limits import widen; widen(200); print(*r.getrlimit(r.RLIMIT_NOFILE))"
 
 
 _PR_CAPBSET_DROP, _CAP_SYS_RESOURCE = 24, 24
@@ -48,3 +47,33 @@ def test_the_hard_limit_is_raised_where_we_may(monkeypatch: pytest.MonkeyPatch) 
     widen(200)
     assert (resource.RLIMIT_NOFILE, (200, 200)) in asked
     assert (resource.RLIMIT_NOFILE, (100, 100)) not in asked
+
+
+_SAY = """
+import errno
+from toolkit.host import limits
+print(limits.enough_files(), limits.files_found())
+print(limits.shortage(OSError(errno.EMFILE, "")))
+print(limits.shortage(OSError(errno.EPERM, "")))
+limits.require_files()
+"""
+
+
+def test_too_few_are_said_with_what_is_needed() -> None:
+    """Found and needed, soft and hard, and how to get them; other errors are no matter of a limit."""
+    done = subprocess.run(
+        [sys.executable, "-c", _SAY],
+        preexec_fn=lambda: _limited((64, 100)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found, met, other = done.stdout.splitlines()
+    needed = limits.needed_files()
+    said = f"this process may have 64 (hard limit: 100) open at once; {needed} are needed"
+
+    assert found == f"False {said}"
+    assert met == f"too many open files for this process: {said}"
+    assert other == ""
+    assert done.stderr.strip().endswith(f"open files: {said}: {limits.files_remedy()}")
+    assert f"LimitNOFILE={needed}" in limits.files_remedy()
