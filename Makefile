@@ -77,10 +77,14 @@ types: setup-test ## mypy, strict
 package: setup-test ## build the wheel, install it in an empty environment, and use it there
 	@sh .ci/check-wheel
 
-# SUITE: bookworm or trixie. What it does, and what the chroot shares with this machine: .ci/distro.
+.PHONY: compilers
+compilers: root setup-test ## does the verifier take what these clangs make of the probes: ARGS="clang-16 clang-19" (root)
+	@$(BIN)/python -m tests.compilers $(ARGS)
+
+# SUITE: bookworm, trixie or forky (Debian testing). What it does, and what the chroot shares with this machine: .ci/distro.
 SUITE ?= trixie
 .PHONY: distro
-distro: root ## SUITE=bookworm|trixie: the README's two commands in a fresh Debian of that release (root, minutes)
+distro: root ## SUITE=bookworm|trixie|forky: the README's two commands in a fresh Debian of that release (root, minutes)
 	@sh .ci/distro $(SUITE)
 
 .PHONY: ansible-check

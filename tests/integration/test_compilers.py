@@ -1,0 +1,54 @@
+"""The verifier takes what every clang makes of the probes that is installed here beside bcc's own compiler."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+CLANGS = sorted(
+    {
+        file.name
+        for folder in os.environ.get("PATH", os.defpath).split(os.pathsep)
+        for file in Path(folder).glob("clang-[1-9][0-9]")
+    }
+)
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.beside,
+    pytest.mark.skipif(os.geteuid() != 0, reason="eBPF needs root"),
+]
+
+
+def told(*clangs: str) -> tuple[int, list[str]]:
+    """Return the exit code and the lines of ``python -m tests.compilers``."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.compilers", *clangs], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+    assert not done.returncode or done.stdout, done.stderr
+    return done.returncode, done.stdout.splitlines()
+
+
+def test_the_compiler_of_this_machine_is_named() -> None:
+    """What bcc itself makes is taken, and it is said which LLVM it was built with; a compiler that is not there is."""
+    code, (own, other) = told("clang-none")
+
+    assert re.match(r"bcc [0-9.]+ with LLVM [0-9.]+: accepted, [1-9][0-9,]* instructions verified", own)
+    assert (code, other) == (1, "clang-none: is not installed")
+
+
+@pytest.mark.parametrize("clang", CLANGS or [""])
+def test_other_compilers_make_programs_that_are_taken(clang: str) -> None:
+    """By both instruction sets that LLVM's releases take by default, no program is refused that bcc's own is not."""
+    if not clang:
+        pytest.skip("no other compiler is installed: apt install clang-16, or any other clang-NN")
+    code, (_, *others) = told(clang)
+
+    assert code == 0, others
+    assert [line.partition(":")[0] for line in others] == [f"{clang} -mcpu={cpu}" for cpu in ("v1", "v3")]
