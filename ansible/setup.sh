@@ -162,11 +162,15 @@ if [ "$level" = test ]; then
 		need gcc libc6-dev iproute2 procps openssh-client python3-apt
 		wish "benchmarks that use 'perf bench' are skipped" linux-perf
 		wish "tests that list BPF programs with it are skipped" bpftool
+		wish "a comparison with hwloc itself is skipped" hwloc-nox
+		wish "tests with a real podman are skipped" podman
 		;;
 	dnf)
 		need gcc glibc-devel iproute procps-ng openssh-clients
 		wish "benchmarks that use 'perf bench' are skipped" perf
 		wish "tests that list BPF programs with it are skipped" bpftool
+		wish "a comparison with hwloc itself is skipped" hwloc
+		wish "tests with a real podman are skipped" podman
 		;;
 	esac
 fi

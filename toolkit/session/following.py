@@ -78,7 +78,7 @@ class Follower:
         self._read_ns = self._reader.latest()[1]
         if reading.complete:  # what the next one gives beyond it was given since
             self._before_ns = self._applied_ns = self._read_ns
-        return replace(self._base, claims=tuple(self._present.values()))
+        return self._now
 
     def waking(self, wake: Callable[[], None]) -> Follower:
         """Call this whenever there is a reading to be applied, so that nobody need look for one again and again."""

@@ -15,6 +15,7 @@ from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
 from toolkit.model.evidence.following import (
+    NOT_RECORDED,
     UNREAD_NS,
     EndedLife,
     Following,
@@ -218,13 +219,15 @@ class LayerHistory:
         before_ns = max((one.at_ns for one in known if one.answered and one.at_ns < start_ns), default=start_ns)
         edges = [min(start_ns, max(before_ns, self._began_ns)), *times, end_ns]
         vain = [attempt for attempt in inside or known[-1:] if not attempt.answered]
+        # What was judged by such a word in this window stays so, whatever the next reading says.
+        old_words = [line for attempt in inside for line in attempt.missing if NOT_RECORDED in line]
         return Following(
             source=self._source,
             readings=len(times),
             unanswered=len(vain),
             gap_ns=max(last - first for first, last in pairwise(edges)),
             slack_ns=self._slack_ns,
-            missing=tuple(dict.fromkeys(line for attempt in (*vain, *known[-1:]) for line in attempt.missing)),
+            missing=tuple(dict.fromkeys((*old_words, *(one for told in (*vain, *known[-1:]) for one in told.missing)))),
         )
 
     def _note(self, view: LayerView) -> None:

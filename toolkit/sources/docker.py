@@ -12,11 +12,17 @@ from pathlib import Path
 from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.model.names import from_text
-from toolkit.model.runtimes import CRUN_INNER
-from toolkit.sources.engine_inspect import Inspected, containers, gather, inspected, of_process
+from toolkit.sources.engine_inspect import (
+    Inspected,
+    cgroup_of,
+    containers,
+    gather,
+    inspected,
+    own_limits_of_parent,
+)
 from toolkit.sources.gathered import Gathering, hierarchy_of, is_there, slice_path
 from toolkit.sources.kubelet import json_parts as part
-from toolkit.sources.kubelet.live_files import bytes_of, read_bytes
+from toolkit.sources.kubelet.live_files import bytes_of
 from toolkit.sources.kubelet.places import PROC, Places
 from toolkit.sources.live_source import SourceReading
 
@@ -49,11 +55,7 @@ def ask(socket: Path, gathering: Gathering) -> tuple[tuple[Inspected, ...], str]
     from toolkit.sources import engine_socket  # with HTTP comes TLS: a twentieth of the start of whoever asks nobody
 
     found: list[Inspected] = []
-    for entry in part.items(engine_socket.get(socket, "/containers/json")):
-        name = part.text(part.mapping(entry).get("Id"))
-        if not (name.isascii() and name.isalnum()):
-            gathering.missing("containers", "the engine lists a container without an id: left out")
-            continue
+    for name in listed(socket, gathering):
         request = f"/containers/{name}/json"
         try:
             found += containers(engine_socket.get(socket, request), f"{socket} {request}")
@@ -67,6 +69,20 @@ def ask(socket: Path, gathering: Gathering) -> tuple[tuple[Inspected, ...], str]
     return tuple(found), driver
 
 
+def listed(socket: Path, gathering: Gathering) -> list[str]:
+    """Return the ids of the containers that run, by docker's API, which podman speaks as well."""
+    from toolkit.sources import engine_socket
+
+    found = []
+    for entry in part.items(engine_socket.get(socket, "/containers/json")):
+        name = part.text(part.mapping(entry).get("Id"))
+        if name.isascii() and name.isalnum():
+            found.append(name)
+        else:
+            gathering.missing("containers", "the engine lists a container without an id: left out")
+    return found
+
+
 class _Located:
     """Where containers' cgroups are."""
 
@@ -76,7 +92,8 @@ class _Located:
         self._hierarchy = hierarchy_of(places.root)
 
     def place(self, container: Inspected, gathering: Gathering) -> str:
-        found = self._of_process(container)
+        self._parent(container, gathering)
+        found = cgroup_of(container, self._proc)
         if found:
             return found
         drivers = (self._driver,) if self._driver else (_SYSTEMD, _CGROUPFS)
@@ -84,19 +101,13 @@ class _Located:
         there = [cgroup for cgroup in candidates if is_there(self._hierarchy, cgroup)]
         return (there or candidates)[0]
 
-    def _of_process(self, container: Inspected) -> str:
-        """Return the cgroup of its first process, if that is this container's: numbers are given again."""
-        if container.pid <= 0:
-            return ""
-        data, _ = read_bytes(self._proc / str(container.pid) / "cgroup")
-        path = of_process((data or b"").decode("utf-8", "surrogateescape"))
-        head, here, rest = path.partition(container.id)
-        if not here:
-            return ""
-        # What lies below the container's own cgroup was made in it (by a systemd in it), but for crun's.
-        scope, *inside = rest.split("/")
-        inner = f"/{CRUN_INNER}" if inside[:1] == [CRUN_INNER] else ""
-        return from_text(f"{head}{here}{scope}{inner}")
+    def _parent(self, container: Inspected, gathering: Gathering) -> None:
+        """A parent that was asked for (``--cgroup-parent``, compose's ``cgroup_parent``) may have limits."""
+        if container.parent:
+            parents = (slice_path(container.parent), f"/{container.parent.strip('/')}")
+            own_limits_of_parent(
+                container, from_text(parents[not container.parent.endswith(".slice")]), self._hierarchy, gathering
+            )
 
 
 def by_driver(container: Inspected, driver: str) -> str:

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from toolkit import presence
 from toolkit.errors import InputError
-from toolkit.model.claims import Claim
+from toolkit.host import cgroupfs
+from toolkit.model.claims import NO_QUOTA, Claim
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.memory_units import NO_LIMIT
+from toolkit.model.names import from_text
+from toolkit.model.runtimes import CRUN_INNER
 from toolkit.sources.gathered import Gathering, amount, hierarchy_of, is_there, shares
 from toolkit.sources.kubelet import json_parts as part
+from toolkit.sources.kubelet.live_files import read_bytes
 from toolkit.sources.kubelet.places import PROC, Places
 
 EXPECTED = "the JSON list that inspect prints"
@@ -28,7 +35,7 @@ class Inspected:
     """One container. :param cgroup: as the engine itself says it; empty: it does not.
 
     :param manager: ``systemd``, ``cgroupfs``, or empty. :param runtime: ``crun``, ``runc``, or empty.
-    :param config: its ``HostConfig``.
+    :param config: its ``HostConfig``. :param pod_cpus, pod_mems: sets of its pod, which hold where it has none itself.
     """
 
     id: str
@@ -41,6 +48,13 @@ class Inspected:
     manager: str
     runtime: str
     config: dict[str, Any]
+    pod_cpus: str = ""
+    pod_mems: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Its name, or else the beginning of its id."""
+        return self.name or self.id[:12]
 
 
 def inspected(data: bytes, where: str) -> tuple[Inspected, ...]:
@@ -96,7 +110,7 @@ def gather(
     for container in found:
         if not container.running:
             continue
-        name = container.name or container.id[:12]
+        name = container.shown
         cgroup = place(container, gathering)
         lost = not is_there(hierarchy, cgroup) and not _has_ended(container, places)
         why = f"its cgroup was not found: {cgroup} is where it should be" if lost else ""
@@ -124,8 +138,8 @@ def _claim(container: Inspected, name: str, cgroup: str, gathering: Gathering) -
         cgroup=cgroup,
         pod=container.pod[:12],
         container=name,
-        cpus=gathering.cpus(part.text(config.get("CpusetCpus")), name, "CpusetCpus"),
-        mems=gathering.cpus(part.text(config.get("CpusetMems")), name, "CpusetMems"),
+        cpus=gathering.cpus(part.text(config.get("CpusetCpus")) or container.pod_cpus, name, "CpusetCpus"),
+        mems=gathering.cpus(part.text(config.get("CpusetMems")) or container.pod_mems, name, "CpusetMems"),
         quota_us=quota,
         period_us=period,
         shares=shares(number["CpuShares"]),
@@ -142,3 +156,45 @@ def of_process(text: str) -> str:
             if (number == "0" if not wanted else wanted in controllers.split(",")) and path not in ("", "/"):
                 return path
     return ""
+
+
+def cgroup_of(container: Inspected, proc: Path) -> str:
+    """Return the cgroup of a container's first process, if that is this container's: process ids are used again."""
+    if container.pid <= 0:
+        return ""
+    data, _ = read_bytes(proc / str(container.pid) / "cgroup")
+    path = of_process((data or b"").decode("utf-8", "surrogateescape"))
+    head, here, rest = path.partition(container.id)
+    if not here:
+        return ""
+    # What lies below the container's own cgroup was made in it (by a systemd in it), but for crun's.
+    scope, *inside = rest.split("/")
+    inner = f"/{CRUN_INNER}" if inside[:1] == [CRUN_INNER] else ""
+    return from_text(f"{head}{here}{scope}{inner}")
+
+
+def own_limits_of_parent(
+    container: Inspected, parent: str, hierarchy: cgroupfs.Hierarchy | None, gathering: Gathering
+) -> None:
+    """Say that the cgroup which a container was put into has limits: its engine knows none of them."""
+    if hierarchy is None or not is_there(hierarchy, parent):
+        return
+    try:
+        files = cgroupfs.read_files(hierarchy, parent, 0)
+    except (InputError, OSError):
+        return
+    narrower = files.cpus_effective is not None and files.cpus_effective != hierarchy_cpus(hierarchy)
+    has = (
+        ("a quota", files.quota_us not in (None, NO_QUOTA)),
+        ("CPUs", narrower),
+        ("a limit of memory", files.memory_max_bytes not in (None, NO_LIMIT)),
+    )
+    found = [what for what, is_so in has if is_so]
+    if found:
+        why = f"{parent}, into which it was put, has {' and '.join(found)} of its own: not judged here"
+        gathering.missing(container.shown, why)
+
+
+def hierarchy_cpus(hierarchy: cgroupfs.Hierarchy) -> CpuSet | None:
+    """Return the CPUs of the root cgroup."""
+    return cgroupfs.read_files(hierarchy, "/", 0).cpus_effective

@@ -65,6 +65,10 @@ class Gathering:
         """Whether a claim for this cgroup was taken."""
         return cgroup in self._cgroups
 
+    def claims(self) -> tuple[Claim, ...]:
+        """Return the claims that were taken."""
+        return tuple(self._claims.values())
+
     def reading(self) -> SourceReading:
         """Return everything together. Exclusive sets that overlap are no error here, but shared CPUs; both are said."""
         claims = ClaimSet(claims=tuple(self._claims.values()))

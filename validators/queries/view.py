@@ -15,6 +15,7 @@ from toolkit.model.cgroup_manager import CgroupManager, systemd_wrote
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Transition
+from toolkit.model.evidence.following import NOT_RECORDED
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Offender
 from validators.queries.memo import memoised
@@ -235,6 +236,14 @@ def _stated(evidence: Evidence) -> frozenset[str]:
     """Return the claims whose CPUs a layer of the node states."""
     spoken = (row for row in evidence.layers if row.cpus is not None)
     return frozenset(row.claim for row in spoken if row.layer in (Layer.CHECKPOINT, Layer.RUNTIME))
+
+
+def older_word(claim: Claim, evidence: Evidence) -> str:
+    """Return that the source may not know what its own tool has changed, where it says so itself."""
+    missing = evidence.following.missing if evidence.following is not None else ()
+    lines = (line.removeprefix(f"{claim.name}: ") for line in missing if line.startswith(f"{claim.name}: "))
+    said = next((line for line in lines if NOT_RECORDED in line), None)
+    return "" if said is None else f"; {said.partition(NOT_RECORDED)[0]}{NOT_RECORDED}"
 
 
 def passing(claim: Claim, evidence: Evidence) -> bool:

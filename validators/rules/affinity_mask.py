@@ -38,6 +38,8 @@ def _judge(
 ) -> Verdict:
     if claim.cpus is None:
         return Judgement(ID, claim.name)(Outcome.SKIPPED, "no CPU set was promised")
+    if not claim.kind.carries_tasks:
+        return Judgement(ID, claim.name)(Outcome.SKIPPED, "no thread is in it itself: its containers' are judged")
     changes = view.mask_changes(claim.name, transitions)
     grants = view.by_claim(evidence.granted).get(claim.name, ())
     sets = {epoch: view.set_at_epoch(claim, changes, epoch) or claim.cpus for epoch in {mask.epoch for mask in masks}}
@@ -63,7 +65,8 @@ def _judge(
     offenders = [_offender(claim, one, promised) for mask, promised in wide for one in of_each([mask])]
     verdict = Judgement(ID, claim.name, measures, offenders)
     if wide:
-        return verdict(*_wide(claim.cpus, evidence, wide))
+        outcome, text = _wide(claim.cpus, evidence, wide)
+        return verdict(outcome, text + view.older_word(claim, evidence))
     if not masks and view.between_scans(claim, evidence):
         return verdict(Outcome.SKIPPED, "it started or ended in this window, between two readings of its threads")
     if not masks or evidence.coverage.proc_scans <= 0:

@@ -89,7 +89,8 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
                 return verdict(Outcome.UNDECIDED, f"{cpus_text(offline)} went offline: {reading.wrong[0].text}")
             reading.wrong = list(dict.fromkeys([*earlier, *reading.wrong]))
         more = f" (and {len(reading.wrong) - 1} more)" if len(reading.wrong) > 1 else ""
-        return verdict(Outcome.FAILED, reading.wrong[0].text + more + lives + _writer(reading, claim, evidence, drifts))
+        why = more + lives + _writer(reading, claim, evidence, drifts) + view.older_word(claim, evidence)
+        return verdict(Outcome.FAILED, reading.wrong[0].text + why)
     if reading.unread:  # Files of one cgroup go one after the other, in each hierarchy by itself.
         gone = view.passing_pod(claim, claims, evidence)
         return verdict(Outcome.SKIPPED if gone else Outcome.UNDECIDED, reading.unread[0])

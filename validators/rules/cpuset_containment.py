@@ -60,7 +60,8 @@ def _judge(
     shown = _named(claim, outside, named)
     verdict = Judgement(ID, claim.name, measures, shown, file_history.lives(claim, evidence))
     if outside or named:
-        return verdict(*_escaped(claim.cpus, evidence, outside, named))
+        outcome, text = _escaped(claim.cpus, evidence, outside, named)
+        return verdict(outcome, text + view.older_word(claim, evidence))
     nested = [row for _, row in below]
     strays = [row for row in nested if row.cpu not in allowed and any(view.steady_use(row))]
     if strays:

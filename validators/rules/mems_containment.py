@@ -24,7 +24,8 @@ NOT_READ = "no thread of it was read: where it may allocate is not known"
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that was promised NUMA nodes, at some time of the window."""
-    every = ((claim, versions(claims, claim)) for claim in claims.claims)
+    # No thread is in a pod's own cgroup itself: those of its containers are judged.
+    every = ((claim, versions(claims, claim)) for claim in claims.claims if claim.kind.carries_tasks)
     asked = [(claim, promised) for claim, promised in every if any(one.claim.mems is not None for one in promised)]
     if not asked:
         reason = "no claim promises NUMA nodes"

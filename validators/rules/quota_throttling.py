@@ -45,12 +45,13 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
             else:
                 measures = case.measures()
                 finding = broken(case) or _incomplete(case) or _kept(case)
+        older = view.older_word(claim, evidence) if finding.outcome is Outcome.FAILED else ""
         verdicts.append(
             Verdict(
                 rule=ID,
                 subject=claim.name,
                 outcome=finding.outcome,
-                reason=finding.reason + (file_history.lives(claim, evidence) if measures else ""),
+                reason=finding.reason + older + (file_history.lives(claim, evidence) if measures else ""),
                 measures=measures,
             )
         )

@@ -110,6 +110,9 @@ UNREAD_NS = 15_000_000_000
 LIMITS = "limits"
 """The part of :attr:`Following.missing` that names limits that are, or may be, asked for and are not promised."""
 
+NOT_RECORDED = "does not record what `podman update` changes, so its word may be old"
+"""What a part of :attr:`Following.missing` says that names a claim whose source may state what was promised before."""
+
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)

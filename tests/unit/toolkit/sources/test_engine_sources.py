@@ -160,3 +160,132 @@ def test_a_container_of_a_real_docker(tmp_path: Path) -> None:
     assert db["cgroup"] == f"/system.slice/docker-{container}.scope"
     assert (db["cpus"], db["quota_us"], db["period_us"]) == ("5-6", 25_000, 100_000)
     assert (db["shares"], db["memory_bytes"]) == (2048, 67_108_864)
+
+
+POD = json.loads(RECORDED.with_name("podman-pod-inspect.json").read_text())
+
+
+def member(**changes: Any) -> dict[str, Any]:
+    """A container of that pod."""
+    cgroup = f"{POD['CgroupPath']}/libpod-{DOCKER['Id']}"
+    state = {"Running": True, "Pid": 1 << 22, "CgroupPath": cgroup}
+    config = {"CgroupManager": "cgroupfs", "CgroupParent": POD["CgroupPath"], "CpusetCpus": "", "CpuQuota": 10_000}
+    return DOCKER | {"Pod": POD["Id"], "OCIRuntime": "runc", "State": state, "HostConfig": config} | changes
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["with-its-container", "alone"])
+def test_limits_of_a_pod(tmp_path: Path, together: bool) -> None:
+    """They are promised to the pod's own cgroup; its sets bind its containers. What one file says may be of both."""
+    file = tmp_path / "inspect"
+    file.write_text(json.dumps([member(), POD] if together else POD))
+    claims = document(pinproof("claims", "--podman", file, "--json"))
+    pod = claims["pp/(pod)"]
+    assert pod["cgroup"] == POD["CgroupPath"]
+    assert (pod["cpus"], pod["quota_us"], pod["period_us"], pod["memory_bytes"]) == ("0", 50_000, 100_000, 67_108_864)
+    assert pod["kind"] == ("pod" if together else "container")
+    if together:
+        assert (claims["db"]["cpus"], claims["db"]["quota_us"]) == ("0", 10_000)
+    assert set(claims) == ({"pp/(pod)", "db"} if together else {"pp/(pod)"})
+
+
+def test_a_pod_of_which_nothing_is_known(tmp_path: Path) -> None:
+    """A file of containers alone says nothing of their pod's limits; a pod without a cgroup has none in force."""
+    file = tmp_path / "inspect"
+    file.write_text(json.dumps([member()]))
+    assert (
+        f"not read: {POD['Id'][:12]}: limits of this pod are not in the file"
+        in pinproof("claims", "--podman", file).stderr
+    )
+    bare = {key: value for key, value in POD.items() if key != "CgroupPath"} | {"State": "Running"}
+    file.write_text(json.dumps([member(), bare]))
+    ended = pinproof("claims", "--podman", file, "--json")
+    assert document(ended)["db"]["cpus"] is None
+    assert "pp/(pod): it has no cgroup of its own" in ended.stderr
+
+
+@pytest.mark.parametrize("prefix", ["/v4.3.1/libpod", "/v4.0.0/libpod", "/libpod"])
+def test_podmans_own_api_is_asked(prefix: str) -> None:
+    """docker's, which it speaks as well, says neither where a container's cgroup is nor who manages it."""
+    known = {
+        "/containers/json": [{"Id": DOCKER["Id"]}],
+        f"/containers/{DOCKER['Id']}/json": DOCKER,
+        f"{prefix}/containers/{DOCKER['Id']}/json": member(),
+        f"{prefix}/pods/{POD['Id']}/json": POD,
+    }
+    if "4.3.1" in prefix:
+        known["/version"] = {"Version": "4.3.1"}
+    with engine(known) as path:
+        claims = document(pinproof("claims", "--podman", path, "--json"))
+    assert {name: claim["cgroup"] for name, claim in claims.items()} == {
+        "db": f"{POD['CgroupPath']}/libpod-{DOCKER['Id']}",
+        "pp/(pod)": POD["CgroupPath"],
+    }
+
+
+def test_a_service_without_podmans_api(tmp_path: Path) -> None:
+    """The first process says where the cgroup is: nobody names the manager, from which it would follow."""
+    place = f"/libpod_parent/libpod-{DOCKER['Id']}"
+    (tmp_path / "4711").mkdir()
+    (tmp_path / "4711/cgroup").write_text(f"4:cpuset:{place}\n0::{place}\n")
+    known = {
+        "/containers/json": [{"Id": DOCKER["Id"]}],
+        f"/containers/{DOCKER['Id']}/json": DOCKER | {"State": {"Running": True, "Pid": 4711}},
+    }
+    with engine(known) as path:
+        ended = pinproof("claims", "--podman", path, "--proc", tmp_path, "--json")
+    assert document(ended)["db"]["cgroup"] == place
+
+
+def machine_with(root: Path, cgroup: str, **files: str) -> Path:
+    """A machine of cgroup v2 with CPUs 0 to 7 on which this cgroup has these files."""
+    top = root / "sys/fs/cgroup"
+    (top / cgroup.strip("/")).mkdir(parents=True)
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/mountinfo").write_text("30 1 0:26 / /sys/fs/cgroup rw - cgroup2 none rw\n")
+    (top / "cgroup.controllers").write_text("cpuset cpu memory\n")
+    (top / "cpuset.cpus.effective").write_text("0-7\n")
+    for name, text in files.items():
+        (top / cgroup.strip("/") / name.replace("__", ".")).write_text(f"{text}\n")
+    return root
+
+
+LIMITED = {"cpuset__cpus": "0-3", "cpuset__cpus__effective": "0-3", "cpu__max": "50000 100000", "memory__max": "max"}
+FREE = {"cpuset__cpus": "", "cpuset__cpus__effective": "0-7", "cpu__max": "max 100000", "memory__max": "max"}
+
+
+@pytest.mark.parametrize("option", ["--docker", "--podman"])
+@pytest.mark.parametrize(
+    ("parent", "place"), [("shop-db.slice", "/shop.slice/shop-db.slice"), ("/shop/db", "/shop/db")]
+)
+@pytest.mark.parametrize("files", [LIMITED, FREE], ids=["limited", "free"])
+def test_limits_of_the_parent_are_said(
+    tmp_path: Path, option: str, parent: str, place: str, files: dict[str, str]
+) -> None:
+    """``--cgroup-parent``, and compose's, put a container below limits that its engine does not know."""
+    root = machine_with(tmp_path / "root", place, **files)
+    file = tmp_path / "inspect"
+    file.write_text(json.dumps([DOCKER | {"HostConfig": DOCKER["HostConfig"] | {"CgroupParent": parent}}]))
+    ended = pinproof("claims", option, file, "--root", root)
+    said = f"not read: db: {place}, into which it was put, has a quota and CPUs of its own: not judged here"
+    assert (said in ended.stderr) is (files is LIMITED), ended.stderr
+
+
+def test_a_cgroup_that_differs_from_what_podman_says(tmp_path: Path) -> None:
+    """Before 5.0 podman forgets its own update: the line that says so names the first value that differs."""
+    place = f"/libpod_parent/libpod-{DOCKER['Id']}"
+    root = machine_with(tmp_path / "root", place, **FREE | {"cpuset__cpus": "4", "cpuset__cpus__effective": "4"})
+    file = tmp_path / "inspect"
+    state = {"Running": True, "CgroupPath": place}
+    file.write_text(json.dumps([DOCKER | {"State": state, "HostConfig": {"CpusetCpus": "5,6"}}]))
+    ended = pinproof("claims", "--podman", file, "--root", root)
+    why = "podman before 5.0 does not record what `podman update` changes, so its word may be old"
+    assert f"not read: db: {why}: its cgroup has cpuset.cpus 4, podman says 5-6" in ended.stderr
+    for version, named in (("4.9.4", True), ("5.0.0", False)):
+        known = {
+            "/version": {"Version": version},
+            "/containers/json": [{"Id": DOCKER["Id"]}],
+            f"/containers/{DOCKER['Id']}/json": DOCKER | {"State": state, "HostConfig": {"CpusetCpus": "5,6"}},
+        }
+        with engine(known) as path:
+            ended = pinproof("claims", "--podman", path, "--root", root)
+        assert (f"podman {version} does not record" in ended.stderr) is named
