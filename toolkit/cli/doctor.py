@@ -24,8 +24,11 @@ from toolkit.report.isolation_text import isolation_data, isolation_text
 from toolkit.report.layout import fitted, paragraph, table
 from toolkit.session.cpu_roles import roles_of_kernel, roles_of_kubelet
 from toolkit.session.isolation import findings
+from toolkit.session.kubelet_findings import kubelet_findings
 from toolkit.session.probe_capability import with_probes
 from toolkit.sources.kubelet.configuration import file_names, load_configuration
+from toolkit.sources.kubelet.places import Places
+from toolkit.sources.kubelet.running import MachineKubelet, machine_kubelet
 from toolkit.verbs import VERBS
 
 _CANNOT_RUN = 4
@@ -36,10 +39,16 @@ PATH = click.Path(path_type=Path)
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @click.option("--isolation", is_flag=True, help="Look for configuration that breaks isolation before any pod does.")
 @click.option(
-    "--kubelet-config", type=PATH, help="With --isolation: the KubeletConfiguration that sets reserved and shared CPUs."
+    "--kubelet-config",
+    type=PATH,
+    help="With --isolation: the KubeletConfiguration that sets reserved and shared CPUs; else the kubelet's here.",
 )
 @config_dir_option
-@click.option("--exclusive", metavar="CPUS", help="With --isolation: the CPUs that are to be exclusive.")
+@click.option(
+    "--exclusive",
+    metavar="CPUS",
+    help="With --isolation: the CPUs that are to be exclusive; as the kernel reads a list, N is the last CPU.",
+)
 @click.option("--sysroot", type=PATH, help="With --isolation: the machine whose /sys, /proc and /etc were saved here.")
 def command(
     as_json: bool,
@@ -75,24 +84,31 @@ def command(
 def _isolation(root: Path, config: Path | None, drop_ins: Path | None, exclusive: str | None, *, as_json: bool) -> int:
     """Look at the machine below ``root``; return the exit code."""
     topology = read_topology(root)
-    kubelet = None if config is None else load_configuration(config, drop_ins)
-    facts = read_isolation(SysTree(root), topology, "" if kubelet is None else kubelet.cgroup_root)
+    named = None
+    if config is not None:
+        named = MachineKubelet(source=file_names(config, drop_ins), configuration=load_configuration(config, drop_ins))
+    kubelet = named or machine_kubelet(Places(root=root))
+    given = None if kubelet is None else kubelet.configuration
+    facts = read_isolation(SysTree(root), topology, "" if given is None else given.cgroup_root)
     roles = roles_of_kernel(topology)
-    more: tuple[Finding, ...] = ()
-    if config is not None and kubelet is not None and topology.kubelet.error is None:
-        roles, more = roles_of_kubelet(kubelet.node, topology, file_names(config, drop_ins))
+    more: tuple[Finding, ...] = () if kubelet is None else kubelet_findings(kubelet)
+    configured = False
+    if kubelet is not None and given is not None and topology.kubelet.error is None:
+        roles, about = roles_of_kubelet(given.node, topology, kubelet.source)
+        more, configured = (*more, *about), True
     if exclusive is not None:
-        cpus = CpuSet.parse(exclusive, "--exclusive")
+        cpus = CpuSet.parse_kernel(exclusive, max((cpu.cpu for cpu in topology.cpus), default=0), "--exclusive")
         if not cpus <= topology.online:
             raise InputError("--exclusive", cpus_text(cpus - topology.online), f"CPUs of {topology.online}")
-        source = roles.source if config is not None else "--exclusive"
+        source = roles.source if configured else "--exclusive"
         roles = replace(roles, exclusive=cpus, pool=roles.pool - cpus, source=source)
     found = (*findings(facts, roles), *more)
     outcome = worst(finding.outcome for finding in found) if found else Outcome.PASSED
+    version = None if kubelet is None or named is not None else kubelet.version
     if as_json:
-        print_json(isolation_data(roles, found, outcome))
+        print_json(isolation_data(roles, found, outcome, version))
     else:
-        say(isolation_text(roles, found, configured=config is not None))
+        say(isolation_text(roles, found, configured=configured, version=version))
     return exit_code(outcome)
 
 

@@ -19,6 +19,8 @@ MAX_ID = 65535
 a bound keeps a hostile ``0-99999999999`` from eating all memory."""
 
 _RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6})(?::(\d{1,6})/(\d{1,6}))?)?", re.ASCII)
+_ALL = re.compile(r"^all(?=$|:)", re.IGNORECASE)
+_LAST = re.compile(r"(?<![^-])N(?![^-:])")
 _WORD = re.compile(r"[0-9a-fA-F]{1,8}", re.ASCII)
 
 
@@ -86,6 +88,18 @@ class CpuSet:
                     end = min(start + used - 1, last)
                     mask |= ((1 << (end - start + 1)) - 1) << start
         return cls(mask)
+
+    @classmethod
+    def parse_kernel(cls, text: str, last: int, where: str = "CPU list") -> CpuSet:
+        """Read a CPU list as boot parameters and cpusets take it: also ``N`` (the last CPU), ``all``, ``all:1/2``.
+
+        :param last: the number of the last CPU that the kernel can have.
+        :raises InputError: as :meth:`parse`.
+
+        Source: Documentation/admin-guide/kernel-parameters.rst, "cpu lists"; lib/bitmap-str.c (bitmap_parselist).
+        """
+        regions = (_ALL.sub(f"0-{last}", region) for region in text.replace(",", " ").split())
+        return cls.parse(",".join(_LAST.sub(str(last), region) for region in regions), where)
 
     @classmethod
     def parse_mask(cls, text: str, where: str = "CPU mask") -> CpuSet:

@@ -68,13 +68,42 @@ class Partition:
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Irqbalance:
+    """What is known of irqbalance. :param where: the file that says what it bans. :param value: what is in it.
+
+    :param banned: ``None``: nothing is given, it leaves out what the kernel isolates; or see ``problem``.
+    :param problem: why it is not known which CPUs it bans; empty: it is.
+    """
+
+    runs: bool
+    where: str = ""
+    value: str = ""
+    banned: CpuSet | None = None
+    problem: str = ""
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """A file that exists and does not say what it is for. :param value: what is in it, or why it was not read.
+
+    :param what: that which is not known by that: a clause after "not known".
+    """
+
+    path: str
+    value: str
+    what: str
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IsolationFacts:
-    """What was read; ``None``: there is no such file here, or it is not readable.
+    """What was read; ``None``: there is no such file here, or it says nothing that can be read: see ``unread``.
 
     :param kernel_build: what names the build; Debian puts the version there. :param rcu_nocbs: of the command line.
-    :param irqbalance: whether it runs.
-    :param irqbalance_banned: CPUs that its file bans.
+    :param irqbalance: ``None``: whether it runs is not known.
     :param kubepods: effective CPUs of the kubelet's cgroup, by path.
+    :param unread: files that exist, and what is not known because they could not be read.
     """
 
     kernel: str
@@ -85,9 +114,9 @@ class IsolationFacts:
     rcu_nocbs: CpuSet | None = None
     interrupts: tuple[InterruptMask, ...] | None = None
     default_interrupts: CpuSet | None = None
-    irqbalance: bool | None = None
-    irqbalance_banned: CpuSet | None = None
+    irqbalance: Irqbalance | None = None
     workqueues: CpuSet | None = None
     partitions: tuple[Partition, ...] = ()
     kubepods: dict[str, CpuSet]
     discovery_error: str | None = None
+    unread: tuple[Unread, ...] = ()

@@ -21,13 +21,15 @@ STATEMENT = (
 )
 
 
-def statement(version: str | None) -> str:
+def statement(version: str | None, *, named: bool = True) -> str:
     """Return the sentence at the end of a plan: which kubelet decides like this.
 
     :param version: of the kubelet that was asked about; empty: not known; ``None``: a scenario is planned, for none.
+    :param named: whether an option can name it.
     """
     if version == "":
-        return f"The kubelet's version is not known ({ASKED}): what it decides is answered as {MODELLED} does."
+        how = f" ({ASKED})" if named else ""
+        return f"The kubelet's version is not known{how}: what it decides is answered as {MODELLED} does."
     if version is None or is_modelled(version, "the kubelet's version"):
         return STATEMENT
     series = series_of(version, "the kubelet's version")

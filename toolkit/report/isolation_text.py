@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolkit.model.isolation import CpuRoles, Finding
+from toolkit.model.kubelet_version import statement
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome
 from toolkit.model.wording import cpus_text
@@ -24,13 +25,18 @@ def finding_text(finding: Finding) -> str:
     return "\n".join(lines)
 
 
-def isolation_text(roles: CpuRoles, found: tuple[Finding, ...], *, configured: bool) -> str:
-    """Return the report. :param configured: a kubelet's configuration says what is shared and what is reserved."""
+def isolation_text(roles: CpuRoles, found: tuple[Finding, ...], *, configured: bool, version: str | None = None) -> str:
+    """Return the report. :param configured: a kubelet's configuration says what is shared and what is reserved.
+
+    :param version: of the kubelet that was found here; empty: it is not known; ``None``: none was looked for, or found.
+    """
     others = "shared pool and reserved CPUs unknown"
     if configured:
         others = f"shared pool {roles.pool or 'empty'}, reserved {roles.reserved or 'none'}"
     head = paragraph(f"Exclusive {cpus_text(roles.exclusive or 'none')}, {others} ({roles.source}).")
     end = [] if found else [paragraph(_nothing(roles))]
+    if version is not None and configured:
+        end.append(paragraph(statement(version, named=False)))
     return "\n\n".join([head, *(finding_text(finding) for finding in found), *end])
 
 
@@ -43,7 +49,10 @@ def _nothing(roles: CpuRoles) -> str:
     )
 
 
-def isolation_data(roles: CpuRoles, found: tuple[Finding, ...], outcome: Outcome) -> dict[str, Any]:
-    """Return the JSON document."""
+def isolation_data(
+    roles: CpuRoles, found: tuple[Finding, ...], outcome: Outcome, version: str | None = None
+) -> dict[str, Any]:
+    """Return the JSON document. :param version: as of :func:`isolation_text`."""
     findings = [to_data(finding) for finding in found]
-    return {"schema": SCHEMA, "outcome": outcome.value, "roles": to_data(roles), "findings": findings}
+    data = {"schema": SCHEMA, "outcome": outcome.value, "roles": to_data(roles), "findings": findings}
+    return data if version is None else {**data, "kubelet": {"version": version or None}}

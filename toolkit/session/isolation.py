@@ -22,7 +22,10 @@ _NAMED = 4
 
 def findings(facts: IsolationFacts, roles: CpuRoles) -> tuple[Finding, ...]:
     """Return what was found, in the order of the checks."""
-    checks = (_discovery, _isolated, _tickless, _interrupts, _irqbalance, _workqueues, _partitions, _kubepods, _kernel)
+    checks = (
+        *(_discovery, _isolated, _tickless, _interrupts, _irqbalance, _workqueues, _partitions, _kubepods),
+        *(_unread, _kernel),
+    )
     return tuple(finding for check in checks for finding in check(facts, roles))
 
 
@@ -110,19 +113,38 @@ def _interrupts(facts: IsolationFacts, roles: CpuRoles) -> Iterator[Finding]:
 
 
 def _irqbalance(facts: IsolationFacts, roles: CpuRoles) -> Iterator[Finding]:
-    if not facts.irqbalance:
+    found = facts.irqbalance
+    if found is None or not found.runs or not roles.exclusive:
+        return
+    remedy = f"Set IRQBALANCE_BANNED_CPULIST={roles.exclusive} in its environment file, or stop it."
+    if found.value.startswith("IRQBALANCE_BANNED_CPUS="):
+        remedy = f"{remedy[:-1]}; take IRQBALANCE_BANNED_CPUS away, which wins over it."
+    if found.problem:
+        breaks = f"irqbalance runs, and which CPUs it bans is not known: {found.problem}."
+        yield _finding("irqbalance", Outcome.UNDECIDED, (found.where, found.value or found.problem), breaks, remedy)
         return
     # Without a list of its own irqbalance leaves out what the kernel isolates.
-    given = facts.irqbalance_banned
-    banned = facts.isolated | facts.nohz_full if given is None else given
+    banned = facts.isolated | facts.nohz_full if found.banned is None else found.banned
     open_to_it = roles.exclusive - banned
     if open_to_it:
         yield _finding(
             "irqbalance",
             Outcome.UNDECIDED,
-            ("irqbalance IRQBALANCE_BANNED_CPULIST", banned or "none"),
+            (found.where or "irqbalance", found.value or f"no CPUs are named: bans {banned or 'none'}"),
             f"irqbalance runs and may move interrupts to exclusive {cpus_text(open_to_it)} at any time.",
-            f"Set IRQBALANCE_BANNED_CPULIST={roles.exclusive} in its environment file, or stop it.",
+            remedy,
+        )
+
+
+def _unread(facts: IsolationFacts, _roles: CpuRoles) -> Iterator[Finding]:
+    """What exists and cannot be read is no empty set: a check rests on it."""
+    for one in facts.unread:
+        yield _finding(
+            "cannot-be-read",
+            Outcome.UNDECIDED,
+            (one.path, one.value),
+            f"Not known: {one.what}.",
+            "Correct it, or let somebody look who may read it; what depends on it was not checked.",
         )
 
 

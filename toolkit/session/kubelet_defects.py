@@ -19,14 +19,10 @@ from toolkit.model.plan import Plan, PodPlan
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
-from toolkit.session.plan_findings import plan_findings
+from toolkit.session.plan_findings import even_cores, plan_findings
 from toolkit.session.planning import plan_scenario
 
 KUBELET_DEFECT = "kubelet-defect"
-_REMEDY = (
-    "Expect the kubelet's answer. If cores have different numbers of online threads, bring the offline siblings "
-    "online, or take all siblings offline."
-)
 
 
 def kubelet_defects(scenario: Scenario, topology: Topology, plan: Plan) -> tuple[Finding, ...]:
@@ -35,8 +31,8 @@ def kubelet_defects(scenario: Scenario, topology: Topology, plan: Plan) -> tuple
         real = plan_scenario(scenario, topology, quirks=True)
     except (KubeletPanic, InputError) as error:
         text = f"kubelet {MODELLED} does not survive these pods: the plan is that of a kubelet without the defect."
-        return (_defect(f"scenario {scenario.name}", str(error), text, Outcome.FAILED),)
-    departs = tuple(_defect(where, there, _breaks(there, here)) for where, here, there in _pairs(plan, real))
+        return (_defect(f"scenario {scenario.name}", str(error), text, topology, Outcome.FAILED),)
+    departs = tuple(_defect(where, there, _breaks(there, here), topology) for where, here, there in _pairs(plan, real))
     known = plan_findings(plan, topology)
     broken = [finding for finding in plan_findings(real, topology) if finding not in known]
     return (*departs, *(replace(one, breaks=f"As kubelet {MODELLED} decides: {one.breaks}") for one in broken))
@@ -72,5 +68,8 @@ def _breaks(there: str, here: str) -> str:
     return f"Kubelet {MODELLED} decides {there}; without its defect it would decide {here}."
 
 
-def _defect(where: str, value: str, breaks: str, outcome: Outcome = Outcome.UNDECIDED) -> Finding:
-    return Finding(id=KUBELET_DEFECT, outcome=outcome, path=where, value=value, breaks=breaks, remedy=_REMEDY)
+def _defect(where: str, value: str, breaks: str, topology: Topology, outcome: Outcome = Outcome.UNDECIDED) -> Finding:
+    even = even_cores(topology)
+    cause = f" Cores have different numbers of threads here, which is a common cause: {even[:1].lower()}{even[1:]}."
+    remedy = f"Expect the kubelet's answer.{cause if even else ''}"
+    return Finding(id=KUBELET_DEFECT, outcome=outcome, path=where, value=value, breaks=breaks, remedy=remedy)

@@ -57,13 +57,14 @@ def _reserved(node: Node, roles: CpuRoles) -> Iterator[Finding]:
     split = [mask for mask in cores if mask & roles.reserved.mask and mask & ~roles.reserved.mask]
     if split:
         siblings = CpuSet(sum(split)) - roles.reserved
+        whole = roles.reserved | siblings
         yield Finding(
             id="reserved-half-core",
             outcome=Outcome.UNDECIDED,
             path="reservedSystemCPUs",
             value=str(roles.reserved),
             breaks=f"Reserved CPUs share a core with {cpus_text(siblings)}: system tasks slow pods down there.",
-            remedy="Reserve whole cores.",
+            remedy=f"Reserve whole cores (reservedSystemCPUs: {whole}).",
         )
     if roles.pool & roles.reserved:
         yield Finding(

@@ -7,6 +7,7 @@ Source: docs/simulate-format.md ("quirks"); kubernetes v1.36.2 ``pkg/kubelet/cm/
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 
 from toolkit.model.claims import Alignment, Isolation
@@ -17,12 +18,37 @@ from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
 
 RESERVED_OWNED = "reserved-cpus-owned"
-_REMEDY = "Bring the offline siblings online (or take all siblings offline), and plan again."
+ONLINE = "Bring the offline siblings online (or take all siblings offline)"
+SMT_OFF = "Turn SMT off, so that all cores have one thread (nosmt, or off in /sys/devices/system/cpu/smt/control)"
 
 
 def plan_findings(plan: Plan, topology: Topology) -> tuple[Finding, ...]:
     """Return the findings."""
-    return (*_owners(plan), *_half_cores(plan, topology))
+    remedy = f"{even_cores(topology) or ONLINE}, and plan again."
+    whole = whole_cores(plan.reserved_cpus, topology)
+    keep = f"Reserve whole cores (reservedSystemCPUs: {whole}), and plan again."
+    keeps = two_kinds(topology) and whole != plan.reserved_cpus
+    return tuple(
+        replace(one, remedy=keep if keeps and one.id == RESERVED_OWNED else remedy)
+        for one in (*_owners(plan), *_half_cores(plan, topology))
+    )
+
+
+def two_kinds(topology: Topology) -> bool:
+    """Whether the machine has cores with different numbers of threads that no offline sibling explains."""
+    return len(topology.threads_per_core) > 1 and (len(topology.core_types) > 1 or not topology.offline)
+
+
+def even_cores(topology: Topology) -> str:
+    """Return what gives all cores the same number of threads, which a kubelet reckons with; empty: they have it."""
+    if two_kinds(topology):
+        return SMT_OFF
+    return ONLINE if len(topology.threads_per_core) > 1 else ""
+
+
+def whole_cores(cpus: CpuSet, topology: Topology) -> CpuSet:
+    """Return the CPUs with all siblings of their cores."""
+    return CpuSet.union([cpus, *(core for core in topology.cores.values() if core & cpus)])
 
 
 def _owners(plan: Plan) -> Iterator[Finding]:
@@ -84,4 +110,4 @@ def _half_core(topology: Topology, where: str, cpus: CpuSet, owner: str) -> Iter
 
 def _found(name: str, where: str, cpus: CpuSet | None, text: str) -> Finding:
     value = f"CPUs {cpus}"
-    return Finding(id=name, outcome=Outcome.FAILED, path=where, value=value, breaks=text, remedy=_REMEDY)
+    return Finding(id=name, outcome=Outcome.FAILED, path=where, value=value, breaks=text, remedy="")

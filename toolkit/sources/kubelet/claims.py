@@ -16,6 +16,7 @@ from toolkit.allocation.topology.manager import NONE
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.feature_gates import POD_LEVEL_RESOURCES
+from toolkit.model.kubelet_fields import field_lines
 from toolkit.model.layers import ApiCpus
 from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
@@ -100,6 +101,7 @@ def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> Node
     missing += unreadable(reading, found)
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
+        *(("config_fields", line) for line in field_lines(known.odd, maker.versions.said)),
         ("version", other_version(reading.kubelet_version)),
         ("version", maker.versions.unsaid(promise.subject.pod_uid for promise in promises if promise.in_state)),
         ("reserved_cpus", known.reserved_problem),

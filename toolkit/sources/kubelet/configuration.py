@@ -1,7 +1,8 @@
 """The configuration that a kubelet runs with: its file, its drop-in directory, the flags of its command line.
 
 Later ones win: defaults, ``--config``, the ``*.conf`` files below ``--config-dir`` in the order of names (mappings
-merge, lists are replaced, ``null`` takes back), flags. Unknown fields are those of other parts of the kubelet.
+merge, lists are replaced, ``null`` takes back), flags. Fields of other parts of the kubelet are skipped; those of none
+are kept by name (:mod:`toolkit.model.kubelet_fields`).
 Not read here: the cgroup driver that a runtime reports over CRI, which a kubelet prefers to its own field.
 
 Source: Kubernetes documentation "Set Kubelet Parameters Via A Configuration File" and "Kubelet Configuration Directory
@@ -22,6 +23,7 @@ from pydantic.alias_generators import to_camel
 
 from toolkit.errors import InputError
 from toolkit.model.documents import Part, read_document, without_nulls
+from toolkit.model.kubelet_fields import OddField, odd_fields
 from toolkit.model.node_config import (
     DEFAULT_EVICTION_HARD,
     EXPECTED,
@@ -50,6 +52,7 @@ class KubeletConfiguration:
     :param reconcile_period_s: a container's cpuset is written anew at this period at the latest.
     :param cgroup_root: the cgroup above ``kubepods``; empty: the root.
     :param fields: the merged fields as they are written, those that ``node`` is read from.
+    :param odd: fields that no kubelet has, or not each.
     :param read_only_port: 0: it has none. :param address: that it listens on; empty: all.
     """
 
@@ -63,6 +66,7 @@ class KubeletConfiguration:
     root_directory: str = DEFAULT_ROOT
     read_only_port: int = 0
     address: str = ""
+    odd: tuple[OddField, ...] = ()
 
 
 class _Places(Part):
@@ -91,9 +95,12 @@ def read_configuration(
     :raises InputError: no such document, or a field with a wrong type: the file or flag, the path inside, what it is.
     """
     fields = {} if base is None else _document(base[1], base[0])
+    odd = odd_fields(fields, base[0] if base else "")
     fields["evictionHard"] = _thresholds(fields)
     for where, text in drop_ins:
-        fields = merge(fields, _patch(text, where))
+        patch = _patch(text, where)
+        odd += odd_fields(patch, where)
+        fields = merge(fields, patch)
     flags = Flags() if flags is None else flags
     _check(flags.fields, WHERE)
     gates = {**(fields.get("featureGates") or {}), **flags.fields.get("featureGates", {})}
@@ -112,6 +119,7 @@ def read_configuration(
         root_directory=flags.root_directory,
         read_only_port=_read_only_port(places, from_file=base is not None or bool(flags.config_file)),
         address=places.address,
+        odd=odd,
     )
 
 

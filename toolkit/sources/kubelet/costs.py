@@ -6,6 +6,7 @@ from toolkit.model.node_reading import MissingPart
 
 COSTS = {
     "config": "reserved CPUs, strictness, driver and reconcile period are not known",
+    "config_fields": "what was meant by it is not in force",
     "cpu_state": "which CPUs were promised is not known, nor the quotas: owners of CPUs have none",
     "memory_state": "which memory nodes were promised is not known",
     "names": "nothing is promised about their CPUs",

@@ -83,6 +83,7 @@ class LiveNode:
         arguments = arguments if memory is None else memory.kubelet.said(arguments)
         self.version = "" if pid is None else version_of(pid, self.proc)
         self._pid = pid
+        self.runs = pid is not None
         if memory is None:
             self.times[KUBELET_STARTED] = (live_files.started_s(self.proc, pid) if pid else None) or time.time()
         self.told = bool(arguments)
@@ -155,6 +156,15 @@ class LiveNode:
                 found[f"{folder}/cgroup.procs"] = live_files.small_file(str(file)) or b""
         if tasks := live_files.threads(found, self.proc):
             self.files["threads.json"] = _json(tasks)
+
+    def configured(self) -> NodeReading:
+        """Read the kubelet's configuration and version alone: no sockets, no cgroups."""
+        self._configuration()
+        self._unversioned()
+        about = {"schema": SCHEMA, "missing": self.missing, "paths": self.paths}
+        if self.version:
+            about["kubelet_version"] = self.version
+        return reading_of(self.files | {"capture.json": _json(about)}, whole=False)
 
     def written_ago_s(self) -> float | None:
         """Return how long before it was read the CPU manager's file had been written; ``None``: that dates nothing.

@@ -12,6 +12,7 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model.feature_gates import FeatureGates
+from toolkit.model.kubelet_fields import field_lines
 from toolkit.model.kubelet_version import is_modelled, is_upstream, series_of, warning
 from toolkit.model.names import printable
 from toolkit.model.node_reading import NodeReading
@@ -66,6 +67,7 @@ def ask(
         raise InputError(str(pods or capture), "only pods that have ended", "one that has not")
     version = version or (_said(reading, str(capture)) if reading is not None else "")
     fields, warnings = _for_the_model(found.fields, version)
+    warnings = (*field_lines(found.odd, series_of(version, "--kubelet-version") if version else None), *warnings)
     files = str(capture) if config is None else file_names(config, drop_ins)
     title = f"{files}, pods of {pods or capture}"
     topology = capture_topology(reading, str(capture)) if reading is not None and machine else None

@@ -9,6 +9,7 @@ from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.feature_gates import FeatureGates
 from toolkit.model.go_text import GoError, parse_bool
+from toolkit.model.kubelet_fields import OddField
 from toolkit.model.kubelet_version import is_modelled, series_of, warning
 from toolkit.model.names import printable
 from toolkit.model.node_config import NodeConfig
@@ -30,6 +31,8 @@ class Settings:
     reconcile_s: float = DEFAULT_RECONCILE_S
     problem: str = ""
     reserved_problem: str = ""
+    odd: tuple[OddField, ...] = ()
+    """Fields of its files that no kubelet has, or not each."""
     given: FeatureGates = field(default_factory=FeatureGates)
     """The gates that are set, whatever those of the kubelet's version are by default."""
 
@@ -87,7 +90,14 @@ def settings(reading: NodeReading) -> Settings:
         strict = False  # No kubelet starts with it.
     config = replace(found.node, feature_gates=_gates(found.node.feature_gates, reading.kubelet_version))
     given = found.node.feature_gates
-    return Settings(config=config, reserved=reserved, strict=strict, reconcile_s=found.reconcile_period_s, given=given)
+    return Settings(
+        config=config,
+        reserved=reserved,
+        strict=strict,
+        reconcile_s=found.reconcile_period_s,
+        given=given,
+        odd=found.odd,
+    )
 
 
 def _gates(given: FeatureGates, version: str) -> FeatureGates:

@@ -294,3 +294,252 @@ def test_a_drop_in_directory_needs_what_it_goes_over(root: Path, options: list[s
     """One line, exit code 2."""
     ended = pinproof("doctor", "--sysroot", root, *[option.format(root.parent) for option in options])
     assert (ended.exit_code, words in ended.stderr, "Traceback" in ended.stderr) == (2, True, False)
+
+
+ISOLATED: dict[str, str | int] = {f"{CPU}/isolated": "2-7", f"{CPU}/possible": "0-7"}
+
+
+def without_a_kubelet(root: Path, *more: object) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Look at the machine for CPUs 2-7; return the exit code and the findings by id."""
+    ended = pinproof("doctor", "--isolation", "--sysroot", root, "--exclusive", "2-N", "--json", *more)
+    assert ended.stderr == ""
+    data = json.loads(ended.stdout)
+    assert data["roles"]["exclusive"] == "2-7", "the option is read as the kernel reads a list"
+    return ended.exit_code, {finding["id"]: finding for finding in data["findings"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "uncovered"),
+    [
+        ("rcu_nocbs=2-N", ""),
+        ("rcu_nocbs=all", ""),
+        ("rcu-nocbs=ALL:7/8", "7"),
+        ('rcu_nocbs="2-5,6-N"', ""),
+        ("rcu_nocbs=2-N:1/2", "3,5,7"),
+        ("rcu_nocbs=N", "2-6"),
+        ("rcu_nocbs=2-7 rcu_nocbs=2-3", "4-7"),
+        ("rcu_nocbs", "2-7"),
+        ("quiet", "2-7"),
+        ("quiet -- rcu_nocbs=2-N", "2-7"),
+        ("isolcpus=managed_irq,domain,2-N", "2-7"),
+    ],
+)
+def test_the_kernels_own_cpu_lists_are_read(root: Path, text: str, uncovered: str) -> None:
+    """``N`` is the last CPU, ``all`` is 0-N, a stride takes a part of each group; the last parameter counts."""
+    write(root, ISOLATED | {"proc/cmdline": text})
+    code, found = without_a_kubelet(root)
+    assert code == (3 if uncovered else 0)
+    assert found.get("rcu-callbacks", {"remedy": "="})["remedy"].split("=")[1].split(" ")[0] == uncovered
+
+
+@pytest.mark.parametrize(
+    ("files", "path", "what"),
+    [
+        ({"proc/cmdline": "rcu_nocbs=2-x"}, "/proc/cmdline rcu_nocbs", "RCU callbacks"),
+        ({"proc/cmdline": "rcu_nocbs=N-2"}, "/proc/cmdline rcu_nocbs", "RCU callbacks"),
+        ({f"{CPU}/isolated": "two"}, f"/{CPU}/isolated", "which CPUs are isolated"),
+        ({f"{CPU}/nohz_full": "0-"}, f"/{CPU}/nohz_full", "which CPUs are tickless"),
+        ({"proc/irq/default_smp_affinity": "xyz"}, "/proc/irq/default_smp_affinity", "interrupts of new devices"),
+        ({"proc/irq/24/effective_affinity_list": "?", "proc/irq/24/smp_affinity_list": "?"}, "/proc/irq/24", "goes"),
+        ({"sys/devices/virtual/workqueue/cpumask": ""}, "/sys/devices/virtual/workqueue/cpumask", "kernel workers"),
+        (
+            {f"{CGROUP}/db.slice/cpuset.cpus.partition": "isolated", f"{CGROUP}/db.slice/cpuset.cpus": "a-b"},
+            f"/{CGROUP}/db.slice/cpuset.cpus",
+            "which CPUs the partition has",
+        ),
+        ({f"{CGROUP}/kubepods/cpuset.cpus.effective": "0..7"}, f"/{CGROUP}/kubepods", "pods' cgroup"),
+    ],
+)
+def test_what_cannot_be_read_is_not_none(root: Path, files: dict[str, str | int], path: str, what: str) -> None:
+    """It is undecided, with the reason: no advice to add what may be there, and no clean bill."""
+    write(root, ISOLATED | {"proc/cmdline": "rcu_nocbs=2-N"} | files)
+    code, found = without_a_kubelet(root)
+    assert (code, set(found)) == (3, {"cannot-be-read"})
+    assert found["cannot-be-read"]["path"].startswith(path)
+    assert what in found["cannot-be-read"]["breaks"]
+
+
+UNIT = """
+[Unit]
+Environment=IRQBALANCE_BANNED_CPULIST=0-7
+[Service]
+EnvironmentFile=-/usr/lib/irqbalance/defaults.env
+EnvironmentFile=-/etc/default/irqbalance
+ExecStart=/usr/sbin/irqbalance --foreground
+"""
+DROP_IN = "etc/systemd/system/irqbalance.service.d"
+
+
+@pytest.mark.parametrize(
+    ("files", "value", "open_to_it"),
+    [
+        ({}, "bans none", "2-7"),
+        ({"proc/88/environ": "A=1\0IRQBALANCE_BANNED_CPULIST=2-7\0"}, "", ""),
+        ({"proc/88/environ": "IRQBALANCE_BANNED_CPUS=fc\0"}, "", ""),
+        ({"proc/88/environ": "IRQBALANCE_BANNED_CPUS=0c\0IRQBALANCE_BANNED_CPULIST=2-7\0"}, "which wins over", "4-7"),
+        ({"proc/88/environ": "IRQBALANCE_BANNED_CPUS=\0IRQBALANCE_BANNED_CPULIST=2-7\0"}, "", ""),
+        ({"proc/88/environ": "IRQBALANCE_BANNED_CPULIST=-\0"}, "CPULIST=-", "2-7"),
+        ({"proc/88/environ": "X=1\0", "etc/default/irqbalance": "IRQBALANCE_BANNED_CPULIST=2-7\n"}, "bans none", "2-7"),
+        ({"etc/default/irqbalance": "export IRQBALANCE_BANNED_CPULIST='2-7' # ours\n"}, "", ""),
+        ({"etc/default/irqbalance": "#IRQBALANCE_BANNED_CPULIST=2-7\n"}, "bans none", "2-7"),
+        ({"lib/systemd/system/irqbalance.service": UNIT}, "bans none", "2-7"),
+        (
+            {
+                "lib/systemd/system/irqbalance.service": UNIT,
+                "etc/default/irqbalance": 'IRQBALANCE_BANNED_CPULIST="2-7"\n',
+            },
+            "",
+            "",
+        ),
+        (
+            {
+                "lib/systemd/system/irqbalance.service": UNIT,
+                "etc/default/irqbalance": "export IRQBALANCE_BANNED_CPULIST=2-7\n",
+            },
+            "bans none",
+            "2-7",
+        ),
+        (
+            {
+                "usr/lib/systemd/system/irqbalance.service": UNIT,
+                f"{DROP_IN}/10-ban.conf": '[Service]\nEnvironment="X=1 2" \\\n  IRQBALANCE_BANNED_CPULIST=2-7\n',
+            },
+            "",
+            "",
+        ),
+        (
+            {
+                f"{DROP_IN}/10-ban.conf": "[Service]\nEnvironment=IRQBALANCE_BANNED_CPULIST=2-7\n",
+                f"{DROP_IN}/20-no.conf": "[Service]\nEnvironment=\n",
+            },
+            "bans none",
+            "2-7",
+        ),
+        (
+            {
+                "lib/systemd/system/irqbalance.service": UNIT,
+                f"{DROP_IN}/10-ban.conf": "[Service]\nEnvironment=IRQBALANCE_BANNED_CPULIST=2-7\n",
+                "etc/default/irqbalance": "IRQBALANCE_BANNED_CPULIST=2-3\n",
+            },
+            "IRQBALANCE_BANNED_CPULIST=2-3",
+            "4-7",
+        ),
+        (
+            {
+                "run/systemd/system/irqbalance.service.d/10-ban.conf": "[Service]\nEnvironmentFile=/etc/ban\n",
+                "etc/ban": "; a comment\nIRQBALANCE_BANNED_CPUS=fc\n",
+            },
+            "",
+            "",
+        ),
+        (
+            {
+                f"{DROP_IN}/10.conf": "[Service]\nEnvironment=IRQBALANCE_BANNED_CPUS=0\n"
+                "UnsetEnvironment=IRQBALANCE_BANNED_CPUS\n"
+            },
+            "bans none",
+            "2-7",
+        ),
+    ],
+)
+def test_what_irqbalance_bans(root: Path, files: dict[str, str | int], value: str, open_to_it: str) -> None:
+    """The running process's environment, else its unit with drop-ins, else the file of its init script."""
+    write(root, {"proc/88/comm": "irqbalance"} | files)
+    code, found = without_a_kubelet(root)
+    assert (code, set(found)) == ((3, {"irqbalance"}) if open_to_it else (0, set()))
+    if open_to_it:
+        assert value in found["irqbalance"]["value"]
+        assert f"exclusive CPUs {open_to_it} at any time" in found["irqbalance"]["breaks"]
+
+
+def test_without_a_list_irqbalance_leaves_out_what_the_kernel_isolates(root: Path) -> None:
+    """And with an empty mask it does not."""
+    write(root, ISOLATED | {"proc/cmdline": "rcu_nocbs=all", "proc/88/comm": "irqbalance"})
+    assert without_a_kubelet(root) == (0, {})
+    write(root, {"proc/88/environ": "IRQBALANCE_BANNED_CPUS=0\0"})
+    assert set(without_a_kubelet(root)[1]) == {"irqbalance"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["IRQBALANCE_BANNED_CPULIST=2-N", "IRQBALANCE_BANNED_CPULIST=2-7:1/2", "IRQBALANCE_BANNED_CPUS=0xfc"],
+)
+def test_what_irqbalance_cannot_read_is_not_known(root: Path, value: str) -> None:
+    """It knows no ``N``, no strides and no ``0x``; it was seen to ban nothing then, or a part."""
+    write(root, {"proc/88/comm": "irqbalance", "proc/88/environ": f"{value}\0"})
+    code, found = without_a_kubelet(root)
+    assert code == 3
+    assert "which CPUs it bans is not known" in found["irqbalance"]["breaks"]
+    assert found["irqbalance"]["value"] == value
+
+
+def kubelet_runs(root: Path, *arguments: str) -> None:
+    """Let a kubelet run there."""
+    write(root, {"proc/42/comm": "kubelet", "proc/42/cgroup": "0::/system.slice/kubelet.service"})
+    write(root, {"proc/42/cmdline": "\0".join(("/usr/bin/kubelet", *arguments)) + "\0"})
+
+
+def found_alone(root: Path) -> tuple[int, dict[str, Any]]:
+    """Look at a machine of which nothing is told."""
+    ended = pinproof("doctor", "--isolation", "--sysroot", root, "--json")
+    assert ended.stderr == ""
+    return ended.exit_code, json.loads(ended.stdout)
+
+
+def test_the_running_kubelet_is_found(root: Path) -> None:
+    """With the file that its command line names, its drop-ins and its flags."""
+    kubelet_runs(root, "--config=/etc/k/config.yaml", "--config-dir=/etc/k/d", "--cgroup-root=/")
+    write(root, {"etc/k/config.yaml": KUBELET, "etc/k/d/10.conf": KUBELET.replace("0-1", "0-3")})
+    write(root, {"var/lib/kubelet/config.yaml": KUBELET.replace("0-1", "6-7")})
+    code, data = found_alone(root)
+    assert (code, data["findings"]) == (0, [])
+    assert (data["roles"]["exclusive"], data["roles"]["reserved"]) == ("4-7", "0-3")
+    assert data["roles"]["source"] == "the running kubelet's /etc/k/config.yaml with 1 drop-ins"
+    assert data["kubelet"] == {"version": None}
+    told = " ".join(pinproof("doctor", "--isolation", "--sysroot", root).stdout.split())
+    assert "The kubelet's version is not known: what it decides is answered as" in told
+
+
+def test_a_configuration_without_a_kubelet_is_taken_and_said(root: Path) -> None:
+    """A saved tree has no processes; a machine without either is told apart by what the kernel isolates."""
+    code, data = found_alone(root)
+    assert "no kubelet was found" in data["roles"]["source"]
+    write(root, {"var/lib/kubelet/config.yaml": KUBELET})
+    code, data = found_alone(root)
+    assert (code, data["roles"]["exclusive"]) == (0, "2-7")
+    assert data["roles"]["source"] == "/var/lib/kubelet/config.yaml, no kubelet runs here"
+
+
+@pytest.mark.parametrize("text", [None, "cpuManagerPolicy: ["])
+def test_a_kubelet_whose_configuration_is_not_known(root: Path, text: str | None) -> None:
+    """Which CPUs are exclusive is not known then, and never that none is."""
+    kubelet_runs(root, "--config=/etc/k/config.yaml")
+    if text is not None:
+        write(root, {"etc/k/config.yaml": text})
+    code, data = found_alone(root)
+    assert (code, [one["id"] for one in data["findings"]]) == (3, ["kubelet-not-read"])
+    assert "/etc/k/config.yaml" in data["findings"][0]["value"]
+
+
+def test_a_kubelet_inside_another_program(root: Path) -> None:
+    """K3s runs one in its own process: its configuration is not read."""
+    write(
+        root,
+        {"proc/42/comm": "k3s-server", "proc/42/cgroup": "0::/system.slice/k3s.service", "proc/42/cmdline": "k3s\0"},
+    )
+    code, data = found_alone(root)
+    assert (code, data["findings"][0]["id"]) == (3, "kubelet-not-read")
+
+
+def test_a_field_that_is_none_is_said(root: Path) -> None:
+    """It changes nothing, so no promise breaks; who wrote it believes otherwise."""
+    (root.parent / "kubelet.yaml").write_text(KUBELET + "reservedCpus: 0-4\nmemorySwap: {swapBehaviour: NoSwap}\n")
+    ended = pinproof(
+        *("doctor", "--isolation", "--sysroot", root, "--kubelet-config", root.parent / "kubelet.yaml", "--json")
+    )
+    found = [one for one in json.loads(ended.stdout)["findings"] if one["id"] == "no-such-field"]
+    assert [one["remedy"] for one in found] == [
+        "Did you mean reservedSystemCPUs?",
+        "Did you mean memorySwap.swapBehavior?",
+    ]
+    assert ended.exit_code == 0

@@ -10,6 +10,7 @@ import pytest
 
 import validators
 from tests.unit.toolkit.cli.command_line import Ended, pinproof
+from tests.unit.toolkit.host.sysroots import cpu, node, write
 from toolkit.sources.kubelet.bundle_files import read_bundle_files
 
 DATA = Path(__file__).resolve().parents[3] / "data"
@@ -298,3 +299,53 @@ def test_one_question_at_a_time(pods: Path) -> None:
     """Scenarios and a kubelet's files at once, or neither, is a usage error."""
     assert plan().exit_code == 2
     assert plan("scenario.yaml", "--pods", pods).exit_code == 2
+
+
+def test_a_mistyped_field_is_said(tmp_path: Path, pods: Path) -> None:
+    """The plan is that of a kubelet, which goes on without it; what was meant is named, of the drop-ins as well."""
+    config, folder = tmp_path / "config.yaml", tmp_path / "d"
+    head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    folder.mkdir()
+    config.write_text(f"{head}cpuManagerPolicy: static\nreservedCpus: 0-4\nkubeReserved: {{cpu: 500m}}\n")
+    (folder / "10.conf").write_text(f"{head}topologyManagerPolicies: restricted\n")
+    ended = plan("--capture", CAPTURE, "--kubelet-config", config, "--config-dir", folder, "--pods", pods)
+    assert ended.exit_code == 0
+    assert f"{config}: reservedCpus is no field of KubeletConfiguration: a kubelet goes on without it" in ended.stderr
+    assert "(did you mean reservedSystemCPUs?)" in ended.stderr
+    assert f"{folder / '10.conf'}: topologyManagerPolicies is no field" in ended.stderr
+    assert "reserved CPU 0," in ended.stdout
+
+
+def test_the_remedy_fits_a_machine_with_two_kinds_of_cores(tmp_path: Path) -> None:
+    """Nothing is offline there: whole cores are reserved, and then the finding is gone; else SMT is what can go."""
+    machine = tmp_path / "machine"
+    for number in range(12):
+        core, siblings = (
+            (number // 2, f"{number // 2 * 2}-{number // 2 * 2 + 1}") if number < 4 else (number, str(number))
+        )
+        write(
+            machine,
+            cpu(
+                number,
+                core=core,
+                thread_siblings_list=siblings,
+                thread_siblings=f"{3 << core * 2 if number < 4 else 1 << number:x}",
+            ),
+        )
+    node(machine, 0, tuple(range(12)), 8 << 20, "10")
+    write(
+        machine,
+        {"sys/devices/system/cpu/online": "0-11", "proc/cmdline": "quiet", "proc/meminfo": "MemTotal: 8388608 kB"},
+    )
+    config, pod = tmp_path / "config.yaml", tmp_path / "pod.yaml"
+    pod.write_text(PODS.split("---")[0].replace('cpu: "1"', 'cpu: "2"'))
+    head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\n"
+    found = {}
+    for reserved in ("0", "0-1"):
+        config.write_text(f"{head}reservedSystemCPUs: '{reserved}'\n")
+        (data,) = json.loads(plan("--kubelet-config", config, "--pods", pod, "--sysroot", machine, "--json").stdout)
+        found[reserved] = {one["id"]: one["remedy"] for one in data.get("findings", [])}
+    assert found["0"]["reserved-cpus-owned"] == "Reserve whole cores (reservedSystemCPUs: 0-1), and plan again."
+    assert found["0"]["reserved-half-core"] == "Reserve whole cores (reservedSystemCPUs: 0-1)."
+    assert not {"reserved-cpus-owned", "reserved-half-core"} & set(found["0-1"])
+    assert not [one for one in found["0"].values() if "offline" in one]

@@ -77,3 +77,19 @@ def test_a_plan_knows_which_kubelet_the_capture_is_of(tmp_path: Path, version: s
     (document,) = json.loads(pinproof("plan", "--capture", tmp_path, "--json").stdout)
     assert document["kubelet"]["version"] == (None if version in ("", "nonsense") else version)
     assert said in document["kubelet"]["answered"]
+
+
+def test_a_mistyped_field_of_a_captured_kubelet_is_said(tmp_path: Path) -> None:
+    """``claims --capture`` names it, and what was meant; the claims are those of a kubelet that goes on without it."""
+    files = of_version("v1.20.2", "")
+    files["kubelet/config.yaml"] += b"reservedCpus: 0-1\nmemoryReservationPolicy: None\n"
+    for name, data in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+
+    ended = pinproof("claims", "--capture", tmp_path)
+
+    assert ended.exit_code == 0
+    assert "reservedCpus is no field of KubeletConfiguration" in ended.stderr
+    assert "(did you mean reservedSystemCPUs?): what was meant by it is not in force" in ended.stderr
+    assert "memoryReservationPolicy is a field since v1.36: kubelet v1.20 goes on without it" in ended.stderr
