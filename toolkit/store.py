@@ -8,12 +8,13 @@ Source: docs/principles.md.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ from toolkit.model import json_text
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.plan import Plan
-from toolkit.model.result import Result, make_result
+from toolkit.model.result import BEFORE, Result, make_result
 from toolkit.model.sandbox import Sandbox
 from toolkit.model.scenario import Scenario
 from toolkit.model.serde import MAX_FILE_BYTES, from_data
@@ -71,6 +72,13 @@ class StoredRun:
     plan: Plan | None = None
     sandbox: Sandbox | None = None
     result: Result | None = None
+    digests: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Stage -> SHA-256 of its file."""
+
+    @property
+    def judged_digests(self) -> dict[str, str]:
+        """What a result is made of: all stages before it."""
+        return {stage: digest for stage, digest in self.digests.items() if stage != "result"}
 
 
 def new_run_id(name: str) -> str:
@@ -126,14 +134,31 @@ def parse_run(path: Path, texts: Mapping[str, StageText]) -> StoredRun:
         plan=value("plan", Plan),
         sandbox=value("sandbox", Sandbox),
         result=value("result", Result),
+        digests={stage: digest_of(text) for stage, text in texts.items()},
     )
 
 
+def digest_of(text: StageText) -> str:
+    """Return the SHA-256 of what a stage's file will hold."""
+    return _digest(*text.pieces())
+
+
+def _digest(*pieces: bytes | memoryview) -> str:
+    found = hashlib.sha256()
+    for piece in pieces:
+        found.update(piece)
+    return found.hexdigest()
+
+
 def with_result(
-    run: StoredRun, texts: Mapping[str, StageText], verdicts: tuple[Verdict, ...]
+    run: StoredRun, texts: Mapping[str, StageText], verdicts: tuple[Verdict, ...], before: str = ""
 ) -> tuple[StoredRun, dict[str, StageText]]:
-    """Add the verdicts with what they rest on, read back from their text like everything else."""
-    text = _text("result", make_result(run.evidence, verdicts), lines=_in_lines(run.claims))
+    """Add the verdicts with what they rest on, read back from their text like everything else.
+
+    :param before: digest of the result of the window before, where there was one.
+    """
+    digests = run.judged_digests | ({BEFORE: before} if before else {})
+    text = _text("result", make_result(run.evidence, verdicts, digests), lines=_in_lines(run.claims))
     result = _reread(text, "result", Result, str(run.path / "result.json"))
     return replace(run, result=result), {**texts, "result": text}
 
@@ -158,15 +183,17 @@ def load_run(path: Path) -> StoredRun:
     """
     if not presence.is_dir(path):
         raise InputError(str(path), presence.why_no_directory(path), EXPECTED)
+    digests: dict[str, str] = {}
     return StoredRun(
         path=path,
-        claims=_need(path, "claims", ClaimSet),
-        evidence=_need(path, "evidence", Evidence),
-        canaries=_load(path, "canaries", Evidence),
-        scenario=_load(path, "scenario", Scenario),
-        plan=_load(path, "plan", Plan),
-        sandbox=_load(path, "sandbox", Sandbox),
-        result=_load(path, "result", Result),
+        claims=_need(path, "claims", ClaimSet, digests),
+        evidence=_need(path, "evidence", Evidence, digests),
+        canaries=_load(path, "canaries", Evidence, digests),
+        scenario=_load(path, "scenario", Scenario, digests),
+        plan=_load(path, "plan", Plan, digests),
+        sandbox=_load(path, "sandbox", Sandbox, digests),
+        result=_load(path, "result", Result, digests),
+        digests=digests,
     )
 
 
@@ -242,18 +269,22 @@ def _reread(text: StageText, stage: str, kind: type[T], where: str) -> T:
     return _parse(bytes(text), stage, kind, where) if value is None else value
 
 
-def _need(run: Path, stage: str, kind: type[T]) -> T:
-    value = _load(run, stage, kind)
+def _need(run: Path, stage: str, kind: type[T], digests: dict[str, str] | None = None) -> T:
+    value = _load(run, stage, kind, digests)
     if value is None:
         raise InputError(str(run), f"no {stage}.json", EXPECTED)
     return value
 
 
-def _load(run: Path, stage: str, kind: type[T]) -> T | None:
+def _load(run: Path, stage: str, kind: type[T], digests: dict[str, str] | None = None) -> T | None:
+    """Read a stage. :param digests: takes that of its file."""
     path = run / f"{stage}.json"
     if not os.path.lexists(path):
         return None
-    return _parse(_read(path, f"the {stage} of a run"), stage, kind, str(path))
+    content = _read(path, f"the {stage} of a run")
+    if digests is not None:
+        digests[stage] = _digest(content)
+    return _parse(content, stage, kind, str(path))
 
 
 def _read(path: Path, expected: str) -> bytes:

@@ -31,7 +31,8 @@ def command(run: Path | None, capture: Path | None, verbose: bool, as_json: bool
     """Judge the claims and the evidence of the directory RUN; needs no root and changes nothing.
 
     Saved verdicts are not trusted: where they differ from the evidence, that is reported on standard error. Claims
-    that evidence or result name and claims.json lacks are undecided, as windows that are missing are.
+    that evidence or result name and claims.json lacks are undecided, as windows that are missing are, and so is a run
+    whose files, or whose windows, are not of one run.
 
     Exit code: 0 all passed or skipped, 1 something failed, 2 the run cannot be read, 3 something is undecided.
     """

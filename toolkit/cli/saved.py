@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.result import Result, make_result, with_stages, with_verdicts
 from toolkit.model.verdict import Outcome, Verdict, worst
+from toolkit.session.one_run import OneWatch, facts_that_differ, not_of_one, of_one_run
 from toolkit.session.sums import Sums
 from toolkit.store import StoredRun, load_result, load_run, reread, stage_paths, window_paths
 from validators.registry import judge
@@ -24,12 +26,19 @@ MAX_NOTES = 5
 def judged_again(run: StoredRun) -> Result:
     """Judge a run by its claims and evidence; report on standard error where its ``result.json`` differs.
 
-    A new rule is not reported: the run may be older than the rule. Claims that were taken out are undecided.
+    A new rule is not reported: the run may be older than the rule. Claims that were taken out are undecided, and so
+    are files that are not of one run.
     """
-    now = make_result(run.evidence, judge(run.claims, run.evidence))
+    now = make_result(run.evidence, judge(run.claims, run.evidence), run.judged_digests)
     found = [] if run.result is None else disagreements(run.result, now)
     _note(run.path, found)
-    return with_lost(now, lost_of_run(run))
+    return _of_one(with_lost(now, lost_of_run(run)), of_one_run(run, now))
+
+
+def _of_one(result: Result, found: Iterable[str]) -> Result:
+    """Add a verdict that is undecided where parts do not fit."""
+    verdict = not_of_one(found)
+    return result if verdict is None else with_verdicts(result, (*result.verdicts, verdict))
 
 
 def _note(path: Path, found: list[str]) -> None:
@@ -59,21 +68,23 @@ def _window_result(path: Path) -> tuple[Result, StoredRun]:
 
 
 def _windows_result(path: Path, windows: dict[int, Path]) -> tuple[Result, StoredRun]:
-    sums, promised = Sums(), set[str]()
+    sums, promised, watch, misfits = Sums(), set[str](), OneWatch(), list[str]()
     for number, folder in windows.items():
         run = load_run(folder)
         promised |= promised_names(run)
+        misfits += watch.add(number, run)
         result = judged_again(run)
         sums.add(number, result, run.evidence)
     now = reread(sums.result())
     saved = load_result(path) if os.path.lexists(path / "result.json") else None
     found = [] if saved is None else disagreements(saved, now)
+    misfits += [] if saved is None else facts_that_differ(saved, now)
     missing = sorted(set(range(1, max(windows) + 1)) - set(windows))
     lacking = max(0, (saved.windows.count if saved is not None and saved.windows is not None else 0) - len(windows))
     _note(path, found)
     if missing or lacking:
-        return _incomplete(now, missing, max(lacking, len(missing))), run
-    return with_lost(now, () if saved is None else lost(subjects(saved), promised)), run
+        return _of_one(_incomplete(now, missing, max(lacking, len(missing))), misfits), run
+    return _of_one(with_lost(now, () if saved is None else lost(subjects(saved), promised)), misfits), run
 
 
 def _incomplete(result: Result, missing: list[int], count: int) -> Result:

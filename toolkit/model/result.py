@@ -6,8 +6,8 @@ Source: docs/principles.md, "Result".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from toolkit.model.blind_spots import BlindSpot
@@ -16,6 +16,9 @@ from toolkit.model.granted import with_grants
 from toolkit.model.serde import stage_value
 from toolkit.model.verdict import Outcome, Verdict, rank, worst
 from toolkit.model.windows import WindowSums
+
+BEFORE = "window-before"
+"""Key of a digest: of the ``result.json`` of the window before, of several consecutive ones."""
 
 
 @stage_value
@@ -32,10 +35,13 @@ class Result:
     environment: Environment
     windows: WindowSums | None = None
     """Of consecutive windows: this result is that of all of them. ``None``: it is that of one window."""
+    digests: dict[str, str] = field(default_factory=dict)
+    """Stage -> SHA-256 of its file, of what was judged; empty where there is none, and in runs from before it was kept.
+    """
 
 
-def make_result(evidence: Evidence, verdicts: tuple[Verdict, ...]) -> Result:
-    """Put a result together; the worst verdict is the outcome of the whole."""
+def make_result(evidence: Evidence, verdicts: tuple[Verdict, ...], digests: Mapping[str, str] | None = None) -> Result:
+    """Put a result together; the worst verdict is the outcome of the whole. :param digests: as in :class:`Result`."""
     coverage = with_grants(evidence).coverage  # what judging itself adds to what was not seen
     if coverage.positive_control_latency_ms is None:
         reported = [
@@ -53,6 +59,7 @@ def make_result(evidence: Evidence, verdicts: tuple[Verdict, ...]) -> Result:
         verdicts=verdicts,
         coverage=coverage,
         environment=evidence.environment,
+        digests=dict(digests or {}),
     )
 
 

@@ -24,10 +24,11 @@ from toolkit.host.task_switches import context_switches
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Canary, Evidence
+from toolkit.model.evidence.controls import CLEAN as CLEAN
+from toolkit.model.evidence.controls import POSITIVE as POSITIVE
 from toolkit.model.evidence.controls import ControlCoverage, ControlEvidence
 from toolkit.model.sandbox import Workload, WorkloadKind
 
-POSITIVE, CLEAN = "pinproof-canary-positive", "pinproof-canary-clean"
 NAMES = (POSITIVE, CLEAN)
 _STATUS = re.compile(r"^(State|Cpus_allowed_list):\t(\S+)", re.MULTILINE)
 OFTEN, SELDOM = Workload(kind=WorkloadKind.PULSE), Workload(kind=WorkloadKind.PULSE, period_ms=200)

@@ -23,7 +23,7 @@ from toolkit.session.counters import Counters, SessionState
 from toolkit.session.observe import TICK_S, Observation
 from toolkit.session.record import NO_ORIGIN, Origin, Record, judged, texts_of
 from toolkit.session.sums import Sums
-from toolkit.store import WINDOW, reread
+from toolkit.store import WINDOW, digest_of, reread
 from validators.registry import needed_s
 
 WINDOW_S = 30.0
@@ -101,6 +101,7 @@ class Consecutive:
         if first is not None:
             first(self._opened)
             self._began_s = time.monotonic()
+        before = ""
         number, began_s, end_s = 1, self._began_s, self._end(self._began_s, self._began_s)
         while True:
             self._opened.wait(end_s - time.monotonic(), lambda _seconds: progress(time.monotonic() - self._began_s))
@@ -117,7 +118,8 @@ class Consecutive:
             # A window of many claims is tens of megabytes: what was seen is not kept beside what is read back, and
             # nothing of it beside the next one.
             del seen
-            record = judged(path, texts)
+            record = judged(path, texts, before=before)
+            before = digest_of(record.texts["result"])
             with self._lock:
                 self._counters.judged(record.result)
                 self._last = record.result

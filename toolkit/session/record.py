@@ -77,13 +77,16 @@ def recorded(
     canaries: Evidence | None = None,
     origin: Origin = NO_ORIGIN,
     rescue: bool = True,
+    before: str = "",
 ) -> Record:
     """Serialise a run, read it back, judge it. :param path: where it will be saved; nothing is written yet.
 
     :param canaries: what was seen of the controls, saved beside it, as ``origin`` is.
     :param rescue: what cannot be judged is evidence all the same: save it, if possible, before the error goes on.
+    :param before: digest of the result of the window that ended when this one began.
     """
-    return judged(path, texts_of(claims=claims, evidence=evidence, canaries=canaries, origin=origin), rescue=rescue)
+    texts = texts_of(claims=claims, evidence=evidence, canaries=canaries, origin=origin)
+    return judged(path, texts, rescue=rescue, before=before)
 
 
 def texts_of(
@@ -100,16 +103,17 @@ def texts_of(
     )
 
 
-def judged(path: Path, texts: dict[str, StageText], *, rescue: bool = True) -> Record:
+def judged(path: Path, texts: dict[str, StageText], *, rescue: bool = True, before: str = "") -> Record:
     """Read a run back and judge it: the second half.
 
     What another machine reads must not be less than what was judged here.
 
     :param path, rescue: as for :func:`recorded`.
+    :param before: digest of the result of the window that ended when this one began.
     """
     try:
         run = store.parse_run(path, texts)
-        run, texts = store.with_result(run, texts, judge(run.claims, run.evidence))
+        run, texts = store.with_result(run, texts, judge(run.claims, run.evidence), before)
     except Exception:
         with suppress(InputError):
             if rescue:

@@ -209,7 +209,11 @@ def test_runs_of_many_claims_are_written_on_one_line(
     }
     monkeypatch.setattr(json_text, "check", lambda _content, where: pytest.fail(where))
     assert store.load_run(path) == read
-    assert (read.claims, read.evidence, read.result) == (claims, evidence(), make_result(evidence(), verdicts))
+    assert (read.claims, read.evidence, read.result) == (
+        claims,
+        evidence(),
+        make_result(evidence(), verdicts, read.judged_digests),
+    )
 
 
 @pytest.mark.parametrize("lines", [True, False])

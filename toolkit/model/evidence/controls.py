@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from toolkit.model.serde import CpuId, stage_value
 
+POSITIVE, CLEAN = "pinproof-canary-positive", "pinproof-canary-clean"
+"""The names of their claims."""
+
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)

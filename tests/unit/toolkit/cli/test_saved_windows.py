@@ -11,28 +11,29 @@ import pytest
 from click.testing import CliRunner
 
 from tests.unit.toolkit.cli.taken_out import take_out
-from tests.unit.validators.evidence_builder import claim_set, evidence, use
+from tests.unit.validators.evidence_builder import balanced, claim_set, evidence, in_a_row, use
 from toolkit.cli.main import cli
 from toolkit.errors import InputError
 from toolkit.model.evidence import Evidence
 from toolkit.session.record import recorded
 from toolkit.session.sums import Sums
-from toolkit.store import WINDOW, reread, save_windows_result
+from toolkit.store import WINDOW, digest_of, reread, save_windows_result
 
 
 def escaped() -> Evidence:
     """A window in which ``db`` ran outside."""
     row = replace(use("db", 0, switches=3, run_ns=41_200, samples=0), out_of_set_switches=3, out_of_set_ns=41_200)
-    return evidence(cpu_use=(*evidence().cpu_use, row))
+    return balanced(evidence(cpu_use=(*evidence().cpu_use, row)))
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """Three windows, the second of which failed."""
-    sums, path = Sums(), tmp_path / "run"
-    for number, found in enumerate((evidence(), escaped(), evidence()), start=1):
-        record = recorded(path / WINDOW.format(number), claims=claim_set(), evidence=found)
+    sums, path, before = Sums(), tmp_path / "run", ""
+    for number, found in enumerate(in_a_row(evidence(), escaped(), evidence()), start=1):
+        record = recorded(path / WINDOW.format(number), claims=claim_set(), evidence=found, before=before)
         record.save()
+        before = digest_of(record.texts["result"])
         sums.add(number, record.result, record.evidence)
     save_windows_result(path, reread(sums.result()))
     return path

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.unit.toolkit.saved_runs import save_result, save_run
-from tests.unit.validators.evidence_builder import claim_set, coverage, evidence, use
+from tests.unit.validators.evidence_builder import balanced, claim_set, coverage, evidence, use
 from toolkit import store
 from toolkit.model.evidence import Evidence
 from validators.registry import RULES, judge
@@ -34,7 +34,7 @@ def saved(path: Path, found: Evidence) -> Path:
 ESCAPE = replace(use("db", 0, switches=1, run_ns=9, samples=0), out_of_set_switches=1, out_of_set_ns=9)
 STORIES = {
     0: evidence(),
-    1: evidence(cpu_use=(*evidence().cpu_use, ESCAPE)),
+    1: balanced(evidence(cpu_use=(*evidence().cpu_use, ESCAPE))),
     3: evidence(coverage=coverage(lost_events=1)),
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.validators.evidence_builder import claim_set, coverage, evidence
+from tests.unit.validators.evidence_builder import claim_set, coverage, evidence, in_a_row
 from toolkit import store
 from toolkit.cli.saved import run_result
 from toolkit.errors import InputError
@@ -112,10 +112,11 @@ def test_what_is_printed_is_of_all_stages(tmp_path: Path) -> None:
 
 def in_windows(directory: Path, *windows: Evidence) -> Run:
     """A run whose last stage had several windows; they have been saved."""
-    sums = Sums()
-    for number, found in enumerate(windows, start=1):
-        last = recorded(directory / store.WINDOW.format(number), claims=claim_set(), evidence=found)
+    sums, before = Sums(), ""
+    for number, found in enumerate(in_a_row(*windows), start=1):
+        last = recorded(directory / store.WINDOW.format(number), claims=claim_set(), evidence=found, before=before)
         last.save()
+        before = store.digest_of(last.texts["result"])
         sums.add(number, last.result, last.evidence)
     return replace(run(directory), record=last, sums=store.reread(sums.result()))
 
