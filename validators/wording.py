@@ -5,4 +5,9 @@ from __future__ import annotations
 from toolkit.model.wording import brief, clock, digits, listed, milliseconds, seconds, since_open
 from toolkit.model.wording import count as plural
 
-__all__ = ["brief", "clock", "digits", "listed", "milliseconds", "plural", "seconds", "since_open"]
+UNBOUND = (
+    "its threads' masks alone bind them, each a moment after it is in the cgroup; "
+    "whether these were bound then is not known"
+)
+
+__all__ = ["UNBOUND", "brief", "clock", "digits", "listed", "milliseconds", "plural", "seconds", "since_open"]

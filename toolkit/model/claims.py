@@ -147,6 +147,12 @@ class Claim:
     """Quota that it may have although none was promised: the kubelet may be one before v1.33. ``None``: no other."""
     demand_cpus: float | None = None
     """CPUs' worth of user-mode work that the workload offers, where pinproof started it; ``None`` if unknown."""
+    by_mask: bool = False
+    """Whether its CPUs are those of its threads' masks alone (``CPUAffinity=``): no cpuset holds them to it."""
+    requested_cpus: CpuSet | None = None
+    """What its own cpuset asks for, where cgroups above leave it less: ``cpus``. ``None``: just that."""
+    requested_mems: CpuSet | None = None
+    """The same of memory nodes."""
     contended: bool = True
     """Whether a part of contended CPU time is promised besides the weight; ``False``: nobody says that it competes."""
 

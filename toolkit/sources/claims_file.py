@@ -67,6 +67,9 @@ class _Claim(_Entry):
     container: str = ""
     kind: SubjectKind = SubjectKind.CONTAINER
     cpus: CpuList | None = None
+    by_mask: bool = False
+    requested_cpus: CpuList | None = None
+    requested_mems: CpuList | None = None
     isolation: Isolation = Isolation.HOST
     mems: CpuList | None = None
     quota: Literal["none"] | _Quota | None = None
@@ -90,6 +93,9 @@ class _Claim(_Entry):
             container=self.container or self.name,
             kind=self.kind,
             cpus=self.cpus,
+            by_mask=self.by_mask,
+            requested_cpus=self.requested_cpus,
+            requested_mems=self.requested_mems,
             isolation=self.isolation,
             mems=self.mems,
             quota_us=quota.quota_us if quota else NO_QUOTA if self.quota == "none" else None,

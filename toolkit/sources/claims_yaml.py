@@ -38,6 +38,11 @@ def _entry(claim: Claim) -> dict[str, Any]:
         entry |= {"cpus": str(claim.cpus), "isolation": str(claim.isolation)}
     if claim.mems is not None:
         entry["mems"] = str(claim.mems)
+    if claim.by_mask:
+        entry["byMask"] = True
+    for key, wider in (("requestedCpus", claim.requested_cpus), ("requestedMems", claim.requested_mems)):
+        if wider is not None:
+            entry[key] = str(wider)
     if claim.quota_us is not None:
         quota = {"quotaUs": claim.quota_us, "periodUs": claim.period_us}
         entry["quota"] = "none" if claim.quota_us == NO_QUOTA else quota

@@ -12,6 +12,7 @@ from toolkit.model.wording import count, cpus_text
 from validators.queries import hotplug, view
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
+from validators.wording import UNBOUND
 
 ID = "affinity-mask"
 
@@ -65,7 +66,7 @@ def _judge(
     offenders = [_offender(claim, one, promised) for mask, promised in wide for one in of_each([mask])]
     verdict = Judgement(ID, claim.name, measures, offenders)
     if wide:
-        outcome, text = _wide(claim.cpus, evidence, wide)
+        outcome, text = _wide(claim.cpus, evidence, wide, by_mask=claim.by_mask)
         return verdict(outcome, text + view.older_word(claim, evidence))
     if not masks and view.between_scans(claim, evidence):
         return verdict(Outcome.SKIPPED, "it started or ended in this window, between two readings of its threads")
@@ -84,8 +85,13 @@ def _judge(
     return verdict(Outcome.PASSED, f"{counted} within {cpus_text(claim.cpus)}{before}{narrowed}{between}")
 
 
-def _wide(cpus: CpuSet, evidence: Evidence, wide: list[tuple[ThreadMask, CpuSet]]) -> tuple[Outcome, str]:
+def _wide(
+    cpus: CpuSet, evidence: Evidence, wide: list[tuple[ThreadMask, CpuSet]], *, by_mask: bool
+) -> tuple[Outcome, str]:
     """Judge masks that reach outside: a violation, unless the kernel lent the CPUs or the promise is not known."""
+    if by_mask and all(mask.times_seen == 1 for mask, _ in wide):
+        where = CpuSet.union(mask.cpus_allowed for mask, _ in wide)
+        return Outcome.UNDECIDED, f"threads might run on {where} in one reading: {UNBOUND}"
     if hotplug.is_lent(cpus, (mask for mask, _ in wide), evidence):
         return Outcome.UNDECIDED, f"all that it has, {cpus_text(cpus)}, went offline: the kernel lends the parent's"
     if all(is_unknown(mask.first_at_ns, evidence) for mask, _ in wide):
@@ -134,9 +140,11 @@ RULE = Rule(
             6.2 a change of the cpuset keeps that mask.
         """),
         tolerance=prose("""
-            None. Masks read while the set was being changed are discarded. A CPU that goes offline is dated up to 0.5 s
-            late. On a followed node, CPUs that the next reading promises may have been the claim's since the reading
-            before it, so a mask may contain them in between.
+            None. Where masks alone bind the threads of a claim (`byMask`, as systemd's CPUAffinity= does), a mask that
+            was too wide in a single reading is undecided: a process is bound a moment after it is in the cgroup. Masks
+            read while the set was being changed are discarded. A CPU that goes offline is dated up to 0.5 s late. On a
+            followed node, CPUs that the next reading promises may have been the claim's since the reading before it, so
+            a mask may contain them in between.
 
             A mask that was too wide for less than `longest_gap_ms`, the longest time between two readings of a thread
             of the claim, may be missed. The rule is undecided if that time exceeds the sum of the pause between two

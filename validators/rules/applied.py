@@ -58,7 +58,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
         found, when = view.files_of(files, claim.cgroup), "before" if before else "after"
         at_ns = in_time.read_at(found, evidence) if before else evidence.duration_ns
         cpus = cpus_in_time.promised(claim, changes, epoch, at_ns, found, evidence)
-        cpus = None if view.layered(claim, evidence) else cpus
+        cpus = None if _elsewhere(claim, evidence) else cpus
         one = Compared()
         if found is not None:
             _compare(one, in_time.promised_at(at_ns, promised), found, cpus, before=before)
@@ -109,8 +109,13 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
 def _promises(claim: Claim, evidence: Evidence) -> bool:
     """Return whether a control file holds anything of what was promised."""
     nothing = CgroupFiles(cgroup=claim.cgroup, at_ns=0)
-    cpus = None if view.layered(claim, evidence) else claim.cpus
+    cpus = None if _elsewhere(claim, evidence) else claim.cpus
     return any(True for _ in _problems(Compared(), (claim,), nothing, cpus))
+
+
+def _elsewhere(claim: Claim, evidence: Evidence) -> bool:
+    """Return whether no control file of its own has its CPUs, or ``layers-agree`` judges them in time."""
+    return claim.by_mask or view.layered(claim, evidence)
 
 
 def _before_offline(
@@ -139,7 +144,7 @@ def _drifts(
     reading: Compared, claim: Claim, evidence: Evidence, promised: tuple[ClaimChange, ...]
 ) -> tuple[file_history.Deviation, ...]:
     """Return when a value was another one between the two ends of the window."""
-    layered = view.layered(claim, evidence)
+    layered = _elsewhere(claim, evidence)
     wanted = claim.cgroup.rstrip("/") or "/"
 
     def problem(files: CgroupFiles, cpus: CpuSet | None) -> str:
@@ -176,7 +181,8 @@ def _problems(
         have epochs.
     """
     if cpus is not None:
-        yield from _set_problems(reading, "cpuset.cpus", cpus, files.cpus, files.cpus_effective)
+        wider = tuple(claim.requested_cpus for claim in good if claim.cpus == cpus)
+        yield from _set_problems(reading, "cpuset.cpus", cpus, files.cpus, files.cpus_effective, wider)
     found = [dict(_values(reading, claim, files)) for claim in reversed(good)]
     for name in dict.fromkeys(name for values in found for name in values):
         # Nothing was promised about it by one of the versions: then whatever it is is right.
@@ -186,7 +192,8 @@ def _problems(
 
 def _values(reading: Compared, claim: Claim, files: CgroupFiles) -> Iterator[tuple[str, str | None]]:
     if claim.mems is not None:
-        yield from _set_problems(reading, "cpuset.mems", claim.mems, files.mems, files.mems_effective)
+        wider = (claim.requested_mems,)
+        yield from _set_problems(reading, "cpuset.mems", claim.mems, files.mems, files.mems_effective, wider)
     if claim.quota_us is not None:
         yield "the quota", _quota_problem(reading, claim, files)
         if claim.quota_us >= 0 and (claim.burst_us or files.burst_us is not None):
@@ -198,12 +205,20 @@ def _values(reading: Compared, claim: Claim, files: CgroupFiles) -> Iterator[tup
 
 
 def _set_problems(
-    reading: Compared, name: str, promised: CpuSet, requested: CpuSet | None, effective: CpuSet | None
+    reading: Compared,
+    name: str,
+    promised: CpuSet,
+    requested: CpuSet | None,
+    effective: CpuSet | None,
+    wider: tuple[CpuSet | None, ...],
 ) -> Iterator[tuple[str, str | None]]:
     if requested is not None and not requested and effective == promised:
         # cgroup v2: an empty request inherits what the parent has.
         reading.measures[f"{name.replace('.', '_')}_inherited"] = True
         yield name, ""
+    elif requested is not None and any(wider):
+        # It asks for what a cgroup above takes away again: what is left is what was promised.
+        yield name, "" if requested in wider else _equal(wider[-1], requested)
     else:
         yield name, _equal(promised, requested)
     yield f"{name}.effective", _equal(promised, effective)
@@ -276,6 +291,10 @@ RULE = Rule(
             container that has none and whose runtime was told none: one that stands there is a failure. On a followed
             node (`watch --kubelet`) `layers-agree` judges the CPU sets, because it knows what the kubelet requested and
             when.
+
+            Where a cgroup above gives less than the cgroup itself asks for (`requestedCpus`), cpuset.cpus must be what
+            it asks for and cpuset.cpus.effective what is promised. CPUs that masks alone bind (`byMask`) are in no
+            file.
 
             A change by pinproof or the followed source changes the promise as well. Nothing is compared during such a
             change, or in the first 2 s of a cgroup, while the runtime sets it up. When a promise changes, the new value

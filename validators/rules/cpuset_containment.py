@@ -13,9 +13,12 @@ from validators.intruders import possession
 from validators.queries import file_history, hotplug, view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
-from validators.wording import milliseconds, plural
+from validators.wording import UNBOUND, milliseconds, plural
 
 ID = "cpuset-containment"
+BINDING_NS = 75_000_000
+"""So long a process may run in its cgroup before its mask is set: as long as a process was met that joined its cgroups
+one after the other."""
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
@@ -60,7 +63,7 @@ def _judge(
     shown = _named(claim, outside, named)
     verdict = Judgement(ID, claim.name, measures, shown, file_history.lives(claim, evidence))
     if outside or named:
-        outcome, text = _escaped(claim.cpus, evidence, outside, named)
+        outcome, text = _unbound(claim, evidence, outside, named) or _escaped(claim.cpus, evidence, outside, named)
         return verdict(outcome, text + view.older_word(claim, evidence))
     nested = [row for _, row in below]
     strays = [row for row in nested if row.cpu not in allowed and any(view.steady_use(row))]
@@ -114,6 +117,26 @@ def _measures(claim: Claim, allowed: CpuSet, rows: list[CpuUse], transitions: li
         "transition_ns": sum(row.transition_ns for row in rows),
         "allowed_cpus": str(allowed),
     }
+
+
+def _unbound(
+    claim: Claim, evidence: Evidence, outside: list[CpuUse], named: list[Offender]
+) -> tuple[Outcome, str] | None:
+    """Leave undecided what a process may have run before it was bound, where its mask alone binds it.
+
+    One whose mask was too wide in two readings was not about to be bound.
+    """
+    cpus = claim.cpus or CpuSet()
+    if claim.by_mask and any(
+        mask.times_seen > 1 and not mask.cpus_allowed <= cpus
+        for mask in view.by_claim(evidence.thread_masks).get(claim.name, ())
+    ):
+        return None
+    most_ns = BINDING_NS * max(1, len({one.tid for one in named}))
+    spent_ns = sum(row.out_of_set_ns for row in outside)
+    if not claim.by_mask or spent_ns > most_ns or any(one.total_ns > BINDING_NS for one in named):
+        return None
+    return Outcome.UNDECIDED, f"ran {spent_ns / 1e6:.3f} ms outside {claim.cpus}: {UNBOUND}"
 
 
 def _escaped(cpus: CpuSet, evidence: Evidence, outside: list[CpuUse], named: list[Offender]) -> tuple[Outcome, str]:
@@ -203,7 +226,10 @@ RULE = Rule(
             The ledger's CPU time must agree with the cgroup's own, and its placement with the sampler and /proc.
         """),
         tolerance=prose("""
-            Intervals outside the set: none. A CPU that goes offline is dated up to 0.5 s late.
+            Intervals outside the set: none. Where masks alone bind the threads of a claim (`byMask`, as systemd's
+            CPUAffinity= does), what one ran outside for at most 75 ms is undecided: a process is bound a moment after
+            it is in the cgroup, unless a mask was too wide in two readings. A CPU that goes offline is dated up to
+            0.5 s late.
 
             CPU time of the two witnesses may differ by 2 ticks per CPU used (each read of the cgroup may miss one), 1
             us per switch (the two clocks are read at different points of the same switch), 2 %, and the measured steal

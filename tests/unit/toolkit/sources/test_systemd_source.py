@@ -124,6 +124,92 @@ def test_the_quota_of_a_delegated_scope(tmp_path: Path, unit: str, delegate: str
     assert (unit in missing) is (quota_us is None)
 
 
+def shown(path: Path, *units: str) -> Path:
+    """What systemctl prints of units: cgroup, then properties, with spaces between them."""
+    blocks = []
+    for unit in units:
+        cgroup, *properties = unit.split()
+        name = cgroup.rpartition("/")[2] or "-.slice"
+        blocks.append("\n".join((f"Id={name}", "ActiveState=active", f"ControlGroup={cgroup}", *properties)))
+    path.write_text("\n\n".join(blocks) + "\n")
+    return path
+
+
+ROOT = "/ EffectiveCPUs=0-7 EffectiveMemoryNodes=0-1"
+
+
+@pytest.mark.parametrize(
+    ("slices", "unit", "cpus", "requested"),
+    [
+        (("/a.slice AllowedCPUs=0-1",), "AllowedCPUs=0-3", "0-1", "0-3"),
+        (("/a.slice AllowedCPUs=0-1",), "AllowedCPUs=0-3 EffectiveCPUs=0-1", "0-1", "0-3"),
+        (("/a.slice AllowedCPUs=0-5",), "AllowedCPUs=0-3 EffectiveCPUs=0-3", "0-3", None),
+        (("/a.slice EffectiveCPUs=0,2",), "AllowedCPUs=0-3", "0,2", "0-3"),
+        ((), "AllowedCPUs=0-3 EffectiveCPUs=0-1", "0-1", "0-3"),
+        ((), "AllowedCPUs=6-9", "6-7", "6-9"),
+        (("/a.slice AllowedCPUs=0-1",), "AllowedCPUs=2-3 EffectiveCPUs=0-1", None, None),
+        ((), "AllowedCPUs=2-3 EffectiveCPUs=0-1", "2-3", None),
+        (("/a.slice AllowedCPUs=nonsense",), "AllowedCPUs=0-3", "0-3", None),
+    ],
+)
+def test_what_a_slice_takes_away_is_not_promised(
+    tmp_path: Path, slices: tuple[str, ...], unit: str, cpus: str | None, requested: str | None
+) -> None:
+    """A unit has what its slices leave of what it was given; its own file holds what it was given."""
+    file = shown(tmp_path / "show", ROOT, *slices, f"/a.slice/b.service CPUWeight=9 {unit}")
+    claims, missing = claims_of(file)
+    service = claims["b.service"]
+    assert (service["cpus"], service["requested_cpus"]) == (cpus, requested)
+    assert ("b.service" in missing) is (requested is not None or cpus is None)
+    found = {one.name: one for one in parse_claims(pinproof("claims", "--systemd", file).stdout, "printed").claims}
+    assert str(found["b.service"].requested_cpus or None) == str(requested)
+
+
+def test_memory_nodes_of_a_slice(tmp_path: Path) -> None:
+    """The same holds for them."""
+    file = shown(tmp_path / "show", ROOT, "/a.slice AllowedMemoryNodes=1", "/a.slice/b.service AllowedMemoryNodes=0-1")
+    service = claims_of(file)[0]["b.service"]
+    assert (service["mems"], service["requested_mems"]) == ("1", "0-1")
+
+
+@pytest.mark.parametrize(
+    ("unit", "cpus", "said"),
+    [
+        ("CPUAffinity=1", "1", "CPUAffinity=1 binds its threads by mask, not by cpuset"),
+        ("CPUAffinity=0-1,6", "0-1,6", "affinity-mask and cpuset-containment alone judge it"),
+        ("CPUAffinity=9", None, "its slice has none of them: not judged"),
+        ("CPUAffinity=x", None, "CPUAffinity: "),
+        (
+            "NUMAPolicy=bind NUMAMask=0",
+            None,
+            "NUMAPolicy=bind NUMAMask=0: a memory policy of its threads, not a cpuset",
+        ),
+        ("NUMAPolicy=local NUMAMask=", None, "NUMAPolicy=local: a memory policy"),
+    ],
+)
+def test_what_binds_by_mask_or_by_policy(tmp_path: Path, unit: str, cpus: str | None, said: str) -> None:
+    """CPUs are claimed as such, memory is not judged; each is said."""
+    file = shown(tmp_path / "show", ROOT, f"/a.service CPUWeight=9 {unit}")
+    claims, _ = claims_of(file)
+    service = claims["a.service"]
+    assert (service["cpus"], service["by_mask"]) == (cpus, cpus is not None)
+    ended = pinproof("claims", "--systemd", file)
+    assert said in ended.stderr
+    (again,) = parse_claims(ended.stdout, "printed").claims
+    assert again.by_mask is (cpus is not None)
+
+
+def test_a_mask_within_a_cpuset(tmp_path: Path) -> None:
+    """The cpuset is claimed; that the mask is narrower is said. A unit that sets neither is promised neither."""
+    file = shown(
+        tmp_path / "show", "/a.service AllowedCPUs=0-3 CPUAffinity=1", "/b.service CPUAffinity= NUMAPolicy=n/a"
+    )
+    claims, missing = claims_of(file)
+    assert (claims["a.service"]["cpus"], claims["a.service"]["by_mask"]) == ("0-3", False)
+    assert missing["a.service"].startswith("CPUAffinity=1 binds its threads by mask within AllowedCPUs")
+    assert "b.service" not in claims | missing
+
+
 def test_hostile_names(tmp_path: Path) -> None:
     """A name cannot steer a terminal, nor lead out of the cgroup tree, nor pass for one of our own controls."""
     hostile = "Id=x\x1b[2J\u202e.service\nActiveState=active\nControlGroup=/a\x1b.slice\nCPUWeight=9\n"
