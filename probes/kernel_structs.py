@@ -13,7 +13,7 @@ from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.host.btf import KERNEL_BTF, Btf
 
 WANTED: dict[str, tuple[str, ...]] = {
-    "task_struct": ("pid", "tgid", "flags", "cgroups", "signal", "nr_cpus_allowed", "comm"),
+    "task_struct": ("pid", "tgid", "flags", "cgroups", "signal", "nr_cpus_allowed", "comm", "self_exec_id"),
     "signal_struct": ("nr_threads",),
     "css_set": ("dfl_cgrp", "subsys"),
     "cgroup": ("self", "kn", "root", "level"),

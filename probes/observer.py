@@ -79,7 +79,7 @@ class Observer(Windows):
                 stack.enter_context(loaded.attached(self.ledger))
             stack.enter_context(self.ledger.lent())
             self.witnesses = tuple(make(self) for make in self._composition)
-            self.ledger.set_cpuset_hierarchy(cgroup_mounts.v1_number("cpuset", self.root))
+            self.ledger.set_hierarchies({name: cgroup_mounts.v1_number(name, self.root) for name in cgroupfs.PROMISING})
             if self.claims.pods_root is not None:
                 self.watch_pods(self.claims.pods_root)
             self._watch()
@@ -176,7 +176,7 @@ class Observer(Windows):
         if claim.name in self.subjects:
             raise InputError(f"claim {claim.name}", "watched already", "a name of its own")
         number = cgroupfs.cgroup_id(self.hierarchy, claim.cgroup)
-        cpuset_id = cgroupfs.cpuset_id(self.hierarchy, claim.cgroup)
+        legacy_ids = cgroupfs.legacy_ids(self.hierarchy, claim.cgroup)
         with self.lock:
             if number in [subject.cgroup_id for subject in self.subjects.values()]:
                 raise InputError(f"claim {claim.name}", f"cgroup {claim.cgroup} has a claim already", "one claim")
@@ -192,13 +192,13 @@ class Observer(Windows):
                 ident=self.ledger.new_ident(),
                 cpus=cpus,
                 since_ns=since,
-                cpuset_id=cpuset_id,
+                legacy_ids=legacy_ids,
                 watched_ns=since,
             )
             self.publish(subject, cpus)
             for witness in self.witnesses:
                 witness.claiming(subject)
-            self.ledger.add_root(number, slot, subject.ident, cpuset_id)
+            self.ledger.add_root(number, slot, subject.ident, legacy_ids)
             self.names[subject.ident] = claim.name
             self.subjects[claim.name] = subject
             self.found_members(subject)

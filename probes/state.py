@@ -59,8 +59,8 @@ class State:
             pods.cgroup_id = cgroupfs.cgroup_id(self.hierarchy, pods.path)
         except InputError:
             return
-        pods.cpuset_id, pods.gone = cgroupfs.cpuset_id(self.hierarchy, pods.path), False
-        self.ledger.add_pods_root(pods.cgroup_id, pods.cpuset_id)
+        pods.legacy_ids, pods.gone = cgroupfs.legacy_ids(self.hierarchy, pods.path), False
+        self.ledger.add_pods_root(pods.cgroup_id, pods.legacy_ids)
         tids = cgroupfs.tids(self.hierarchy, pods.path)
         if not record_members(self.ledger.threads, tids, PODS_IDENT, time.monotonic_ns()):
             self.ledger.members_lost += 1

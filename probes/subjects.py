@@ -43,7 +43,7 @@ class Followed(Protocol):
         """The name."""
 
     cgroup_id: int
-    cpuset_id: int | None
+    legacy_ids: dict[str, int]
     events: int
     gone: bool
     checked_ns: int
@@ -66,8 +66,8 @@ class Subject:
     changing: bool = False
     next_cpus: CpuSet = field(default_factory=CpuSet)
     """The set that a change under way leads to."""
-    cpuset_id: int | None = None
-    """Number of its cgroup in the v1 hierarchy of the cpuset controller, where it has one there."""
+    legacy_ids: dict[str, int] = field(default_factory=dict)
+    """Numbers of its cgroup in the v1 hierarchies of ``PROMISING`` controllers, of those in which it has one."""
     events: int = 0
     """Events of its cgroup (made, deleted) that have been taken note of."""
     gone: bool = False
@@ -92,6 +92,11 @@ class Subject:
         return self.claim if self.claim.cpus is None else replace(self.claim, cpus=self.cpus)
 
     @property
+    def cpuset_id(self) -> int | None:
+        """Number of its cgroup in the v1 hierarchy of the cpuset controller, where it has one there."""
+        return self.legacy_ids.get("cpuset")
+
+    @property
     def path(self) -> str:
         """Its cgroup."""
         return self.claim.cgroup
@@ -111,8 +116,8 @@ class PodsRoot:
     """Of the present one, or of the last one that was seen; 0: none was."""
     gone: bool = True
     """Whether there is no cgroup of its name at present."""
-    cpuset_id: int | None = None
-    """Its number in the v1 hierarchy of the cpuset controller, where it has one there."""
+    legacy_ids: dict[str, int] = field(default_factory=dict)
+    """As of a claim's."""
     events: int = 0
     """Events of its cgroup that have been taken note of."""
     checked_ns: int = 0

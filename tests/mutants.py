@@ -99,8 +99,8 @@ MUTANTS = (
     ),
     Mutant(
         "probes/switches/shares.py",
-        "in_pods=int(stay.ident == PODS_IDENT and not stay.joining),",
-        "in_pods=int(stay.ident == PODS_IDENT),",
+        "ident=0 if stay.joining else stay.ident,",
+        "ident=stay.ident,",
         f"{_PROBES}/test_shares.py",
     ),
     Mutant(

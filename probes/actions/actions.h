@@ -10,16 +10,17 @@
  *   action_state  per CPU: key 0, value struct action_state, 1 entry; cannot be full.
  *   actions       ring of 16 pages: struct move, struct affinity. Full: `dropped` is counted, as beyond MAX_ACTIONS.
  */
-enum action_kind { ACTION_MOVE, ACTION_AFFINITY, ACTION_KINDS };
+/* ACTION_LEAVE: a move by which a task leaves a claim: counted by itself, so that no storm of others takes its room. */
+enum action_kind { ACTION_MOVE, ACTION_AFFINITY, ACTION_LEAVE, ACTION_KINDS };
+enum move_flags { MOVE_VISIT = 1, MOVE_BORN = 2 };
 
 struct action_state {
         u32 window;
         u32 sent[ACTION_KINDS];
-        u32 pad;
         u64 dropped[ACTION_KINDS];      /* since the programs were loaded */
 };
 
-/* The first word of both records distinguishes them. */
+/* The first word of the records distinguishes them; ACTION_LEAVE is a struct move, too. */
 struct move {
         u32 kind;
         u32 window;
@@ -32,6 +33,8 @@ struct move {
         u32 to_ident;
         u32 hierarchy;                  /* 0: v2 */
         u32 whole_process;
+        u32 writer_ident;               /* whose the writer is, by its own cgroup: a claim's, PODS_IDENT, or 0 */
+        u32 flags;                      /* enum move_flags: it came by its own hand (membership.h); it left in being born */
         char writer_comm[16];
         char comm[16];
         char path[128];                 /* where to; cut short where longer */
@@ -63,7 +66,7 @@ static __always_inline int may_send(struct cpu_state *st, enum action_kind kind)
                 return 0;
         if (a->window != st->window) {
                 a->window = st->window;
-                a->sent[ACTION_MOVE] = a->sent[ACTION_AFFINITY] = 0;
+                a->sent[ACTION_MOVE] = a->sent[ACTION_AFFINITY] = a->sent[ACTION_LEAVE] = 0;
         }
         if (a->sent[kind] >= MAX_ACTIONS) {
                 a->dropped[kind]++;
@@ -89,6 +92,64 @@ static __always_inline u32 ident_of_task(void *task)
         return ident_of_cgroup(read_kernel(void *, css, OFF_CSS_SET_DFL_CGRP));
 }
 
+/*
+ * Whether a move takes a task out of the claim that it is under: out of its identity, or, in the v1 hierarchy of a
+ * controller in which the claim has a cgroup, into another one. A pod's task leaves where it leaves all pods and claims.
+ */
+static __always_inline int leaves(void *cgroup, void *task, u32 hierarchy, u32 from)
+{
+        int zero = 0;
+        struct config *c = config.lookup(&zero);
+        u64 space = 0;
+
+        if (!c || !from)
+                return 0;
+        if (hierarchy) {
+                space = space_of(c, hierarchy);
+                void *css_set = read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS);
+                struct claim_root *mine = space ? root_of_cgroup(read_kernel(void *, css_set, OFF_CSS_SET_DFL_CGRP), 0) : 0;
+
+                if (!mine || mine->ident != from || from == PODS_IDENT)
+                        return 0;
+                if (space == CPUSET_SPACE ? !mine->in_cpuset : !(mine->in_limits & (space == CPU_SPACE ? IN_CPU : IN_MEMORY)))
+                        return 0;
+        }
+        struct claim_root *root = root_of_cgroup(cgroup, space);
+
+        return !root || (root->ident != from && from != PODS_IDENT);
+}
+
+static __always_inline struct move *new_move(struct cpu_state *st, enum action_kind kind, void *task, u32 from)
+{
+        u64 id = bpf_get_current_pid_tgid();
+
+        if (!may_send(st, kind))
+                return 0;
+        struct move *r = actions.ringbuf_reserve(sizeof(*r));
+
+        if (!r) {
+                drop_action(kind);
+                return 0;
+        }
+        r->kind = kind;
+        r->window = st->window;
+        r->at_ns = bpf_ktime_get_ns();
+        r->writer_tid = id;
+        r->writer_tgid = id >> 32;
+        r->tid = read_kernel(u32, task, OFF_TASK_STRUCT_PID);
+        r->tgid = read_kernel(u32, task, OFF_TASK_STRUCT_TGID);
+        r->from_ident = from;
+        r->to_ident = 0;
+        r->hierarchy = 0;
+        r->whole_process = 0;
+        r->writer_ident = 0;
+        r->flags = 0;
+        bpf_get_current_comm(r->writer_comm, sizeof(r->writer_comm));
+        bpf_probe_read_kernel(r->comm, sizeof(r->comm), task + OFF_TASK_STRUCT_COMM);
+        r->path[0] = 0;
+        return r;
+}
+
 /* Called before membership is written anew. Reported for tasks that are, were or become a claim's, in every hierarchy. */
 static __always_inline void tell_move(struct cpu_state *st, void *cgroup, void *path, void *task, int threadgroup)
 {
@@ -97,29 +158,34 @@ static __always_inline void tell_move(struct cpu_state *st, void *cgroup, void *
         struct member *m = membership(tid, tgid);
         u32 from = m ? m->ident : 0, to = hierarchy ? from : ident_of_cgroup(cgroup);
 
-        if ((!from && !to) || !may_send(st, ACTION_MOVE))
+        if (!from && !to)
                 return;
-        struct move *r = actions.ringbuf_reserve(sizeof(*r));
-        u64 id = bpf_get_current_pid_tgid();
+        int leaving = leaves(cgroup, task, hierarchy, from);
+        struct move *r = new_move(st, leaving ? ACTION_LEAVE : ACTION_MOVE, task, from);
 
-        if (!r) {
-                drop_action(ACTION_MOVE);
+        if (!r)
                 return;
-        }
-        r->kind = ACTION_MOVE;
-        r->window = st->window;
-        r->at_ns = bpf_ktime_get_ns();
-        r->writer_tid = id;
-        r->writer_tgid = id >> 32;
-        r->tid = tid;
-        r->tgid = tgid;
-        r->from_ident = from;
         r->to_ident = to;
         r->hierarchy = hierarchy;
         r->whole_process = threadgroup;
-        bpf_get_current_comm(r->writer_comm, sizeof(r->writer_comm));
-        bpf_probe_read_kernel(r->comm, sizeof(r->comm), task + OFF_TASK_STRUCT_COMM);
-        r->path[0] = 0;
+        if (leaving) {
+                struct claim_root *writer = root_of_current();
+
+                r->writer_ident = writer ? writer->ident : 0;
+                r->flags = m && visits(m, task) ? MOVE_VISIT : 0;
+        }
         bpf_probe_read_kernel_str(r->path, sizeof(r->path), path);
+        actions.ringbuf_submit(r, 0);
+}
+
+/* A claim's task has borne one outside of it, which never was inside. */
+static __always_inline void tell_birth(struct cpu_state *st, void *child, u32 from)
+{
+        struct move *r = new_move(st, ACTION_LEAVE, child, from);
+
+        if (!r)
+                return;
+        r->writer_ident = from;
+        r->flags = MOVE_BORN;
         actions.ringbuf_submit(r, 0);
 }

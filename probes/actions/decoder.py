@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from probes.actions.records import Affinity, Move
+from probes.actions.records import ACTION_LEAVE, MOVE_BORN, MOVE_VISIT, Affinity, Move
 from probes.readings import Part, Reading, Readings
 from probes.records import comm
+from probes.switches.decoder import SwitchReading
+from probes.switches.records import LEFT_VISIT, PODS_IDENT
 from toolkit.model.actions import AffinityChange, CgroupMove
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.cpuset import CpuSet
@@ -20,6 +22,7 @@ class Dropped:
 
     moves: int = 0
     affinities: int = 0
+    leaves: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,7 @@ class ActionReading(Reading):
     """The actions of one window.
 
     :param first, last: before the window opened, and after it closed.
+    :param earlier: moves by which tasks left a claim or all pods in windows before.
     :param affinities: ``None`` where they are not observed.
     :param hierarchies: names of the cgroup hierarchies, by number.
     :param blind_spots: what cannot be seen on this kernel.
@@ -35,6 +39,7 @@ class ActionReading(Reading):
     first: Dropped
     last: Dropped
     moves: tuple[Move, ...] = ()
+    earlier: tuple[Move, ...] = ()
     affinities: tuple[Affinity, ...] | None = None
     hierarchies: Mapping[int, str] = field(default_factory=dict)
     blind_spots: tuple[str, ...] = ()
@@ -43,26 +48,45 @@ class ActionReading(Reading):
         """Return who moved and changed what, and how many were not reported."""
         names, start_ns = readings.frame.names, readings.frame.start_ns
         moves = (move_row(event, names, self.hierarchies, start_ns) for event in self.moves)
+        ran = _left(readings) if self.earlier and readings.frame.strangers else frozenset()
+        before = (event for event in self.earlier if (event.from_ident, event.tid) in ran)
+        earlier = (move_row(event, names, self.hierarchies, start_ns) for event in before)
         changes = (affinity_row(event, names, start_ns) for event in self.affinities or ())
         coverage = ActionCoverage(
             cgroup_moves_dropped=self.last.moves - self.first.moves,
             affinity_changes_dropped=self.last.affinities - self.first.affinities,
+            leaves_dropped=self.last.leaves - self.first.leaves,
         )
         lost = (
             (coverage.cgroup_moves_dropped, "moves between cgroups"),
             (coverage.affinity_changes_dropped, "affinity changes"),
         )
         texts = [*self.blind_spots, *(f"{count} {what} were not reported" for count, what in lost if count > 0)]
+        spots = [BlindSpot(text=text, witnesses=(Witness.ACTIONS,)) for text in texts]
+        if coverage.leaves_dropped > 0:
+            text = f"{coverage.leaves_dropped} moves of tasks out of their claims were not reported"
+            spots.append(BlindSpot(text=text, witnesses=_MISSED))
         return Part(
             evidence=ActionEvidence(
                 cgroup_moves=tuple(sorted(moves, key=lambda row: (row.at_ns, row.tid))),
+                left_before=tuple(sorted(earlier, key=lambda row: (row.at_ns, row.tid))),
                 affinity_changes=None
                 if self.affinities is None
                 else tuple(sorted(changes, key=lambda row: (row.at_ns, row.tid))),
             ),
             coverage=coverage,
-            spots=tuple(BlindSpot(text=text, witnesses=(Witness.ACTIONS,)) for text in texts),
+            spots=tuple(spots),
         )
+
+
+_MISSED = (Witness.ACTIONS, Witness.SWITCHES, Witness.MASKS, Witness.FILES, Witness.BANDWIDTH)
+"""What rests on that nobody leaves unseen."""
+
+
+def _left(readings: Readings) -> frozenset[tuple[int, int]]:
+    """Return who ran in this window on a watched CPU after such a leave: what was left, and by which thread."""
+    found = next((one.intruders for one in readings.all if isinstance(one, SwitchReading)), {})
+    return frozenset((key.origin, key.left & ~LEFT_VISIT) for key in found if key.origin)
 
 
 def move_row(event: Move, names: Mapping[int, str], hierarchies: Mapping[int, str], start_ns: int) -> CgroupMove:
@@ -80,6 +104,12 @@ def move_row(event: Move, names: Mapping[int, str], hierarchies: Mapping[int, st
         writer_comm=comm(event.writer_comm),
         pid=event.tgid,
         writer_pid=event.writer_tgid,
+        leaves=event.kind == ACTION_LEAVE,
+        from_pods=event.from_ident == PODS_IDENT,
+        visit=bool(event.flags & MOVE_VISIT),
+        born=bool(event.flags & MOVE_BORN),
+        writer_claim=names.get(event.writer_ident, ""),
+        writer_in_pods=event.writer_ident == PODS_IDENT,
     )
 
 

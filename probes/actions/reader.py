@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from probes.actions.records import ACTION_MOVE, ActionState, Affinity, Move
+from probes.actions.records import ACTION_LEAVE, ACTION_MOVE, ActionState, Affinity, Move
 from probes.online import possible
 from probes.optional import attach_optional
 from probes.options import ObserveOptions
@@ -23,6 +23,9 @@ from probes.program import Program
 from probes.programs import Programs, Side
 from probes.records import per_cpu
 from toolkit.host.cgroup_mounts import read_control
+
+MAX_LEFT = 4096
+"""Leaves that are remembered; what runs on after one that was forgotten is of unknown origin."""
 
 
 class Actions(Side):
@@ -40,6 +43,8 @@ class Actions(Side):
         self._link = -1
         self._lock = threading.Lock()
         self._moves: list[Move] = []
+        self._left: dict[tuple[int, int], Move] = {}
+        """By which move a thread left its claim last, by ident and thread id: it may run on for many windows."""
         self._affinities: list[Affinity] = []
         self.affinity_observed = False
         self.blind_spots: list[str] = []
@@ -72,13 +77,19 @@ class Actions(Side):
     def wipe(self, window: int) -> None:
         """Forget the windows before this one."""
         self.drop_old(window)
+        with self._lock:
+            self._left.clear()
 
     def hear(self, data: bytes) -> None:
         """Take one record of the ring."""
-        if int.from_bytes(data[:4], "little") == ACTION_MOVE:
+        if int.from_bytes(data[:4], "little") in (ACTION_MOVE, ACTION_LEAVE):
             move = Move.decode(data)
             with self._lock:
                 self._moves.append(move)
+                if move.kind == ACTION_LEAVE and not move.hierarchy:
+                    self._left[move.from_ident, move.tid] = move
+                    if len(self._left) > MAX_LEFT:
+                        self._left.pop(next(iter(self._left)))
         else:
             affinity = Affinity.decode(data)
             with self._lock:
@@ -90,11 +101,20 @@ class Actions(Side):
             self._moves = [event for event in self._moves if event.window == window]
             self._affinities = [event for event in self._affinities if event.window == window]
 
-    def dropped(self) -> tuple[int, int]:
-        """Return how many moves and affinity changes were not reported, since the programs were loaded."""
+    def left_before(self, window: int) -> tuple[Move, ...]:
+        """Return the moves of earlier windows by which threads left their claims."""
+        with self._lock:
+            return tuple(event for event in self._left.values() if event.window < window)
+
+    def dropped(self) -> tuple[int, int, int]:
+        """Return how many moves, affinity changes and leaves were not reported, since the programs were loaded."""
         data = self._state.lookup(struct.pack("=I", 0)) or b""
         states = [ActionState.decode(piece) for piece in per_cpu(data, self._state.value_size)]
-        return sum(state.dropped_moves for state in states), sum(state.dropped_affinities for state in states)
+        return (
+            sum(state.dropped_moves for state in states),
+            sum(state.dropped_affinities for state in states),
+            sum(state.dropped_leaves for state in states),
+        )
 
     def moves(self, window: int) -> tuple[Move, ...]:
         """Return a window's moves."""

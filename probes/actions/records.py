@@ -8,27 +8,29 @@ from typing import ClassVar
 
 from probes.records import Record
 
-ACTION_MOVE, ACTION_AFFINITY = range(2)
+ACTION_MOVE, ACTION_AFFINITY, ACTION_LEAVE = range(3)
+MOVE_VISIT, MOVE_BORN = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class ActionState(Record):
     """What a CPU sent and dropped (``struct action_state``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4I2Q")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4I3Q")
     window: int
     sent_moves: int
     sent_affinities: int
-    pad: int
+    sent_leaves: int
     dropped_moves: int
     dropped_affinities: int
+    dropped_leaves: int
 
 
 @dataclass(frozen=True, slots=True)
 class Move(Record):
     """A task was moved to another cgroup (``struct move``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2IQ8I16s16s128s")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2IQ10I16s16s128s")
     kind: int
     window: int
     at_ns: int
@@ -40,6 +42,8 @@ class Move(Record):
     to_ident: int
     hierarchy: int
     whole_process: int
+    writer_ident: int
+    flags: int
     writer_comm: bytes
     comm: bytes
     path: bytes

@@ -28,6 +28,7 @@ class ActionWatch(Watch[Around]):
             first=self._first[0],
             last=edge[1],
             moves=actions.moves(number),
+            earlier=actions.left_before(number),
             affinities=actions.affinities(number),
             hierarchies=read_hierarchies(actions.loaded.root),
             blind_spots=tuple(actions.blind_spots),
@@ -58,5 +59,5 @@ class ActionWitness(Witness[Around]):
         self._actions.drop_old(self._ledger.window)
 
     def _dropped(self) -> Dropped:
-        moves, affinities = self._actions.dropped()
-        return Dropped(moves=moves, affinities=affinities)
+        moves, affinities, leaves = self._actions.dropped()
+        return Dropped(moves=moves, affinities=affinities, leaves=leaves)

@@ -8,16 +8,27 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
-from probes.cgroups.lives import Account, Reading
+from probes.cgroups.lives import ZERO, Account, Reading
 from probes.node.system import bring_up_to_date
 from toolkit.host import cgroupfs
-from toolkit.host.cgroupfs import CpuCounters, Hierarchy
+from toolkit.host.cgroupfs import CpuCounters, CpuStat, Hierarchy
 from toolkit.host.kept_files import NONE_KEPT, KeptFiles
-from toolkit.model.claims import Claim
-from toolkit.model.evidence import BandwidthUse, CgroupFiles
+from toolkit.model.claims import NO_QUOTA, Claim
+from toolkit.model.evidence import BandwidthUse, CgroupFiles, ThrottledBelow
 
 MAX_PROCESSES = 512
 """CPU clocks read for one claim before its CPU time is: enough for any container that is not a fork storm."""
+
+
+MAX_BELOW = 256
+"""Cgroups below one claim's that are read."""
+Below = Mapping[str, Mapping[str, tuple[int, CpuStat]] | None]
+"""By claim, by cgroup below it: inode and counters."""
+
+
+def unlimited(claim: Claim) -> bool:
+    """Return whether a claim was promised to have no quota."""
+    return claim.quota_us == NO_QUOTA or (claim.quota_us is None and claim.exclusive)
 
 
 @lru_cache(maxsize=8192)
@@ -49,6 +60,30 @@ class CgroupCounters:
             bring_up_to_date(members.get(cgroup, ()))
             readings[cgroup] = self.read(cgroup)
         return readings
+
+    def read_below(self, claims: Collection[Claim]) -> Below:
+        """Read the throttling of the cgroups below each claim's that was promised no quota, other claims' apart."""
+        others = {claim.cgroup for claim in claims}
+        return {claim.name: self._below(claim.cgroup, others) for claim in claims if unlimited(claim)}
+
+    def _below(self, top: str, others: Collection[str]) -> dict[str, tuple[int, CpuStat]] | None:
+        """Return inode and counters by cgroup; ``None``: there are too many to be read."""
+        mount = self._hierarchy.find_controller("cpu")
+        found: dict[str, tuple[int, CpuStat]] = {}
+        if mount is None:
+            return found
+        inner: list[str] = []
+        for directory, inode in cgroupfs.directories(f"{mount}/{cgroupfs.relative(top)}"):
+            cgroup = cgroupfs.spelt(directory, mount)
+            if cgroup == top:
+                continue
+            if cgroup in others or any(cgroup.startswith(f"{one}/") for one in inner):
+                inner.append(cgroup)
+                continue
+            if len(found) >= MAX_BELOW:
+                return None
+            found[cgroup] = (inode, cgroupfs.read_cpu_stat(self._hierarchy, cgroup))
+        return found
 
     def read(self, cgroup: str) -> Reading:
         """Read one cgroup's counters, and which directories they come from."""
@@ -96,6 +131,30 @@ def bandwidth_use(
             )
         )
     return rows
+
+
+def throttled_below(claim: str, first: Below, last: Below) -> list[ThrottledBelow]:
+    """Make the rows of one claim."""
+    before, rows = first.get(claim) or {}, []
+    for cgroup, (inode, stat) in sorted((last.get(claim) or {}).items()):
+        known = before.get(cgroup)
+        base = known[1] if known is not None and known[0] == inode else ZERO
+        throttled = _since(base.nr_throttled, stat.nr_throttled)
+        if throttled:
+            rows.append(
+                ThrottledBelow(
+                    claim=claim,
+                    cgroup=cgroup,
+                    nr_periods=_since(base.nr_periods, stat.nr_periods),
+                    nr_throttled=throttled,
+                    throttled_ns=_since(base.throttled_ns, stat.throttled_ns),
+                )
+            )
+    return rows
+
+
+def _since(first: int | None, last: int | None) -> int:
+    return max(0, (last or 0) - (first or 0))
 
 
 def _delta(first: int | None, last: int | None) -> int | None:

@@ -35,8 +35,10 @@ static __always_inline int note_cgroup(void *cgroup, void *path, enum cgroup_eve
         if (!st || !key || !news || !config_now)
                 return 0;
         key = opaque(key);
-        if (hierarchy && (hierarchy != config_now->cpuset_hierarchy || kind != CGROUP_MADE))
-                return 0;               /* identity is that of v2; of v1 only cpusets matter, which complete a joining */
+        u64 space = hierarchy ? space_of(config_now, hierarchy) : 0;
+
+        if (hierarchy && (!space || kind != CGROUP_MADE))
+                return 0;               /* identity is that of v2; of v1 those matter of which a claim promises something */
         __builtin_memset(key, 0, sizeof(*key));
         bpf_probe_read_kernel_str(key->path, sizeof(key->path), path);
 
@@ -48,8 +50,9 @@ static __always_inline int note_cgroup(void *cgroup, void *path, enum cgroup_eve
         u64 id = read_kernel(u64, read_kernel(void *, cgroup, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
 
         if (kind == CGROUP_MADE) {
-                struct claim_root fresh = { .slot = c->slot, .ident = c->ident, .in_cpuset = c->in_cpuset };
-                u64 number = hierarchy ? id | CPUSET_SPACE : id;
+                struct claim_root fresh = { .slot = c->slot, .ident = c->ident, .in_cpuset = c->in_cpuset,
+                                            .in_limits = c->in_limits };
+                u64 number = id | space;
 
                 roots.update(&number, &fresh);
                 if (!roots.lookup(&number))

@@ -26,7 +26,7 @@ struct claimed {
         u32 slot;
         u32 ident;
         u32 in_cpuset;                  /* it has a cpuset of this name in a v1 hierarchy */
-        u32 pad;
+        u32 in_limits;                  /* and cgroups of this name in those of other controllers (enum limits) */
         u64 events;                     /* so far; the last CGROUP_EVENTS of them are in `event`, by number */
         struct cgroup_event event[CGROUP_EVENTS];
 };

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
 from probes.program import Program
 from probes.programs import Programs, Side
+from probes.switches.records import limits
 from toolkit.host import cgroupfs
 
 PATH_BYTES = 512
@@ -65,15 +67,15 @@ class ClaimedPaths(Side):
         for path in tuple(self.paths.keys()):
             self.paths.delete(path)
 
-    def claim(self, cgroup: str, slot: int, ident: int, *, in_cpuset: bool) -> bool:
+    def claim(self, cgroup: str, slot: int, ident: int, legacy: Collection[str]) -> bool:
         """Let a new cgroup of this name be the claim's at once; ``False`` where the name is too long for the kernel.
 
-        :param in_cpuset: it has a cpuset of its name in a v1 hierarchy.
+        :param legacy: controllers in whose v1 hierarchies it has a cgroup of its name.
         """
         key = _key(cgroup)
         if key is None:
             return False
-        self.paths.update(key, _HEAD.pack(slot, ident, in_cpuset, 0, 0).ljust(VALUE_BYTES, b"\0"))
+        self.paths.update(key, _HEAD.pack(slot, ident, "cpuset" in legacy, limits(legacy), 0).ljust(VALUE_BYTES, b"\0"))
         return True
 
     def forget(self, cgroup: str) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 
-from probes.cgroups.bandwidth import CgroupCounters, lineage
+from probes.cgroups.bandwidth import Below, CgroupCounters, lineage
 from probes.cgroups.decoder import BandwidthReading
 from probes.cgroups.lives import Lives, Reading
 from probes.readings import Moment
@@ -23,10 +23,11 @@ TURN_NS = 500_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatEdge:
-    """``at_ns``: before the first of them was read."""
+    """``at_ns``: before the first of them was read, but for those below the claims."""
 
     at_ns: int
     stats: Mapping[str, Reading] = field(default_factory=dict)
+    below: Below = field(default_factory=dict)
 
 
 class BandwidthWatch(Watch[StatEdge]):
@@ -40,6 +41,7 @@ class BandwidthWatch(Watch[StatEdge]):
         """When a cgroup above a claim was read last in turn."""
         self._used: Mapping[int, int] = {}
         self._asked_ns = 0
+        self._below: Below = dict(first.below)
         """CPU time of all claims by the ledger, by ident, and when it was asked for."""
         own = {subject.claim.cgroup for subject in state.subjects.values()}
         for cgroup, reading in first.stats.items():
@@ -48,6 +50,7 @@ class BandwidthWatch(Watch[StatEdge]):
     def claim_added(self, subject: Subject) -> None:
         """Begin an account of a claim, with what the ledger has counted of it by then."""
         readings = self._counters.read_all([subject.claim])
+        self._below = {**self._below, **self._counters.read_below([subject.claim])}
         self._state.ledger.split(self._state.ledger.sampled())
         used = self._base_ns[subject.name] = self._usage_ns(subject)
         for cgroup, reading in readings.items():
@@ -100,6 +103,7 @@ class BandwidthWatch(Watch[StatEdge]):
             last_at_ns=edge.at_ns,
             accounts={cgroup: replace(account) for cgroup, account in self._lives.accounts.items()},
             base_ns=dict(self._base_ns),
+            below=(self._below, edge.below),
             silent=ledger.online() - ledger.sampled(),
         )
 
@@ -135,10 +139,11 @@ class Bandwidth(Witness[StatEdge]):
     def edge(self, turn: bool) -> Generator[None, None, StatEdge]:
         """Read every level of every claim."""
         del turn
+        below = self.counters.read_below(self._claims())
         at_ns = time.monotonic_ns()
         stats = self.counters.read_all(self._claims(), self._ran())
         yield
-        return StatEdge(at_ns=at_ns, stats=stats)
+        return StatEdge(at_ns=at_ns, stats=stats, below=below)
 
     def _ran(self) -> frozenset[str] | None:
         """Return the cgroups in or below which somebody ran in this window, by the ledger; ``None``: not known.

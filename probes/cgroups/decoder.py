@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from probes.cgroups.bandwidth import bandwidth_use, lineage
+from probes.cgroups.bandwidth import MAX_BELOW, Below, bandwidth_use, lineage, throttled_below
 from probes.cgroups.lives import Account
 from probes.readings import Frame, Part, Reading, Readings, Watched
 from probes.switches.decoder import SwitchReading
@@ -91,6 +91,8 @@ class BandwidthReading(Reading):
     accounts: Mapping[str, Account] = field(default_factory=dict)
     base_ns: Mapping[str, int] = field(default_factory=dict)
     silent: CpuSet = EMPTY
+    below: tuple[Below, Below] = field(default_factory=lambda: ({}, {}))
+    """What is below the claims at both ends."""
 
     def decode(self, readings: Readings) -> Part:
         """Return the use of every claim at all levels, beside the ledger's."""
@@ -104,13 +106,20 @@ class BandwidthReading(Reading):
         skew_ns = frame.first.at_ns + frame.first.turn_ns - self.first_at_ns
         skew_ns += frame.last.at_ns + frame.last.turn_ns - self.last_at_ns
         return Part(
-            evidence=BandwidthEvidence(bandwidth=tuple(rows)),
+            evidence=BandwidthEvidence(
+                bandwidth=tuple(rows),
+                throttled_below=tuple(row for name in frame.claims for row in throttled_below(name, *self.below)),
+            ),
             coverage=BandwidthCoverage(witness_skew_ns=skew_ns),
             spots=tuple(self._spots(frame, used)),
         )
 
     def _spots(self, frame: Frame, used: Mapping[int, int]) -> Iterator[BlindSpot]:
         """Yield lives that are not judged, unless nothing held them: what nobody throttled broke no promise here."""
+        for name in frame.claims:
+            if any(name in below and below[name] is None for below in self.below):
+                text = f"{name} has more than {MAX_BELOW} cgroups below it: how these are throttled was not read"
+                yield BlindSpot(text=text, witnesses=(Witness.BANDWIDTH,), claim=name)
         for life in frame.earlier:
             account = self.accounts.get(life.claim.cgroup)
             pair = None if account is None else account.pair()

@@ -72,14 +72,14 @@ class Follower(ABC, Generic[F]):
             # Nobody can be in it any more; dying tasks have been counted as its own until now.
             self._windows.ledger.drop_root(one.cgroup_id)
         one.cgroup_id, one.gone = number, False
-        self._follow_cpuset(one)
+        self._follow_legacy(one)
 
-    def _follow_cpuset(self, one: F) -> None:
-        cpuset_id = cgroupfs.cpuset_id(self._windows.hierarchy, one.path)
-        if cpuset_id not in (None, one.cpuset_id):
-            # The old one's tasks are gone or going; the kernel side has put the new one in its place.
-            self._windows.ledger.drop_cpuset(one.cpuset_id)
-            one.cpuset_id = cpuset_id
+    def _follow_legacy(self, one: F) -> None:
+        for controller, number in cgroupfs.legacy_ids(self._windows.hierarchy, one.path).items():
+            if number != one.legacy_ids.get(controller):
+                # The old one's tasks are gone or going; the kernel side has put the new one in its place.
+                self._windows.ledger.drop_legacy(controller, one.legacy_ids.get(controller))
+                one.legacy_ids = one.legacy_ids | {controller: number}
 
     def _number(self, one: F) -> int | None:
         try:

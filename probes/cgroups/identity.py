@@ -53,8 +53,7 @@ class ClaimFollower(Follower[Subject]):
         if not one.gone:
             self._note(one, GONE, now_ns)
         self._note(one, MADE, now_ns)
-        cpuset_id = cgroupfs.cpuset_id(windows.hierarchy, one.path)
-        windows.ledger.add_root(number, one.slot, one.ident, cpuset_id)
+        windows.ledger.add_root(number, one.slot, one.ident, cgroupfs.legacy_ids(windows.hierarchy, one.path))
         self._is_now(one, number)
         windows.found_members(one, now_ns)
         unseen_ms = (now_ns - one.checked_ns) / 1e6
@@ -111,8 +110,7 @@ class Identities(Witness[None]):
 
     def claiming(self, subject: Subject) -> None:
         """Let a new cgroup of its name be the claim's at once."""
-        in_cpuset = subject.cpuset_id is not None
-        subject.reported = self._names.claim(subject.path, subject.slot, subject.ident, in_cpuset=in_cpuset)
+        subject.reported = self._names.claim(subject.path, subject.slot, subject.ident, subject.legacy_ids)
 
     def unclaiming(self, subject: Subject) -> None:
         """Let the name be nobody's."""

@@ -24,8 +24,8 @@ class PodsFollower(Follower[PodsRoot]):
 
     def claim(self, pods: PodsRoot) -> None:
         """Let a new cgroup of its name be that of all pods at once."""
-        in_cpuset = not self._windows.hierarchy.is_v2("cpuset")
-        self._names.claim(pods.path, self._windows.options.max_claims, PODS_IDENT, in_cpuset=in_cpuset)
+        legacy = {name for name, _ in self._windows.hierarchy.legacy}
+        self._names.claim(pods.path, self._windows.options.max_claims, PODS_IDENT, legacy)
 
     def _missing(self, one: PodsRoot, now_ns: int) -> None:
         """On a hybrid host pods may be in the v1 hierarchies alone, where the programs do not look."""
@@ -46,4 +46,4 @@ class PodsFollower(Follower[PodsRoot]):
 
     def _unchanged(self, one: PodsRoot) -> None:
         """Its v1 cpuset may have been made after it was published."""
-        self._follow_cpuset(one)
+        self._follow_legacy(one)

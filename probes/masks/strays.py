@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probes.masks.joining import place
+from probes.masks.status import parse_status
 from probes.subjects import Subject
 from toolkit.host import cgroup_members, procfs
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.claims import Claim
+from toolkit.model.cpuset import CpuSet
 
 PATIENCE_NS = 500_000_000
 """How long a thread may be in one hierarchy alone: runtimes write to one after the other, and may lose the CPU between
@@ -43,12 +45,14 @@ class Stray:
     """A thread of a claim that is in another cgroup of a hierarchy. ``where``: its path there.
 
     :param controller: of the v1 hierarchy; :data:`IDENTITY`: it is in the claim's cgroup there, but not of v2.
+    :param cpus: where the ledger does not know it as the claim's, on which CPUs it may be.
     """
 
     controller: str
     tid: int
     comm: str
     where: str
+    cpus: CpuSet | None = None
 
 
 class Strays:
@@ -102,12 +106,18 @@ class Strays:
             if now_ns - now[tid][1] > PATIENCE_NS:
                 text = read_control(self._root / f"proc/{tid}/cgroup") or ""
                 where = place(text, "" if controller == IDENTITY else controller)
-                found.append(Stray(controller=controller, tid=tid, comm=procfs.comm(tid, self._root), where=where))
+                cpus = self._cpus(tid) if controller == IDENTITY else None
+                name = procfs.comm(tid, self._root)
+                found.append(Stray(controller=controller, tid=tid, comm=name, where=where, cpus=cpus))
             if len(now) >= MAX_LOOKED:
                 break
         if now:
             self._since[subject.ident, controller] = now
         return found
+
+    def _cpus(self, tid: int) -> CpuSet | None:
+        status = parse_status(read_control(self._root / f"proc/{tid}/status") or "")
+        return None if status is None else status.cpus_allowed
 
     def forget(self, subject: Subject) -> None:
         """Drop what is known about a claim that is watched no more."""
@@ -130,6 +140,7 @@ def stray_spots(claim: str, strays: Collection[Stray]) -> list[BlindSpot]:
                     f"{tree}, not in the claim's cgroup: {what}",
                     witnesses=witnesses,
                     claim=claim,
+                    cpus=CpuSet.union(row.cpus for row in rows if row.cpus is not None) or None,
                 )
             )
     return spots

@@ -14,7 +14,7 @@
  *
  * Maps:
  *   config  key 0, value struct config, 1 entry; cannot be full.
- *   roots   hash: key cgroup id (u64), value struct claim_root, MAX_CGROUPS entries (four for each claim, and four). Full: user
+ *   roots   hash: key cgroup id (u64), value struct claim_root, MAX_CGROUPS entries (eight for each claim, and eight). Full: user
  *           space gets the error of its update; a cgroup made anew is counted in map_full.
  *   idents  hash: key ident (u32), value slot (u32), MAX_CGROUPS entries; written by user space alone, which gets the error.
  *   masks   key slot * MASK_BUFFERS + buffer, value struct mask, (MAX_CLAIMS + 1) * MASK_BUFFERS entries; cannot be full.
@@ -63,7 +63,7 @@ struct claim_root {
         u32 slot;
         u32 ident;                      /* unique over the run, unlike the slot, which is used again */
         u32 in_cpuset;                  /* it has a cpuset in a v1 hierarchy, too: a task joins both, one after the other */
-        u32 pad;
+        u32 in_limits;                  /* enum limits: it has a cgroup in the v1 hierarchies of these controllers */
 };
 
 /* What a task is under, in 16 bits: never switched out (0), no claim, a foreign pod, a claim's slot. */
@@ -108,15 +108,20 @@ struct config {
         u32 news;                       /* counts moves of members, each after it was written down, and changed claims */
         u32 epoch;                      /* 0-255, in the key of every detail map: user space drains old epochs */
         u32 cpuset_hierarchy;           /* number of the v1 hierarchy with the cpuset controller, or 0 */
+        u32 cpu_hierarchy;              /* and of those with the others that a claim promises something of */
+        u32 memory_hierarchy;
         u32 pad;
 };
 
 BPF_ARRAY(config, struct config, 1);
 /*
- * cgroup id -> slot; with CPUSET_SPACE the id is one of the v1 cpuset hierarchy, whose numbers are its own. Full: the
- * claim is refused in user space.
+ * cgroup id -> slot; with CPUSET_SPACE the id is one of the v1 cpuset hierarchy, whose numbers are its own, and so for the
+ * others. Full: the claim is refused in user space.
  */
 #define CPUSET_SPACE  (1ULL << 63)
+#define CPU_SPACE     (1ULL << 62)
+#define MEMORY_SPACE  (1ULL << 61)
+enum limits { IN_CPU = 1, IN_MEMORY = 2 };
 BPF_TABLE("hash", u64, struct claim_root, roots, MAX_CGROUPS);
 /* Idents that are watched now. Records of a claim that was removed say nothing any more. Full: as above. */
 BPF_TABLE("hash", u32, u32, idents, MAX_CGROUPS);
@@ -155,7 +160,7 @@ static __always_inline u64 ancestor_id(void *cgroup, int level)
 
 /*
  * The root at or above a cgroup: the deepest claim's if there is one; the pods' root never goes over a claim above it.
- * `space` is 0 for the v2 hierarchy and CPUSET_SPACE for the v1 hierarchy of the cpuset controller.
+ * `space` is 0 for the v2 hierarchy and CPUSET_SPACE, CPU_SPACE, MEMORY_SPACE for the v1 hierarchy of that controller.
  */
 static __always_inline struct claim_root *root_of_cgroup(void *cgroup, u64 space)
 {
@@ -249,4 +254,22 @@ static __always_inline u32 ident_of_cgroup(void *cgroup)
         struct claim_root *root = root_of_cgroup(cgroup, 0);
 
         return root && root->ident != PODS_IDENT ? root->ident : 0;
+}
+
+/* In which space the cgroups of a v1 hierarchy are; 0: nothing is promised there. */
+static __always_inline u64 space_of(const struct config *c, u32 hierarchy)
+{
+        if (hierarchy == c->cpuset_hierarchy)
+                return CPUSET_SPACE;
+        if (hierarchy == c->cpu_hierarchy)
+                return CPU_SPACE;
+        return hierarchy == c->memory_hierarchy ? MEMORY_SPACE : 0;
+}
+
+/* The cgroup of a task in the v1 hierarchy of a controller, by its place in css_set.subsys. */
+static __always_inline void *legacy_cgroup(void *css_set, int subsys)
+{
+        void *css = read_kernel(void *, css_set, OFF_CSS_SET_SUBSYS + subsys * sizeof(void *));
+
+        return read_kernel(void *, css, OFF_CGROUP_SUBSYS_STATE_CGROUP);
 }

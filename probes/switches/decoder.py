@@ -89,7 +89,7 @@ class SwitchReading(Reading):
             evidence=SwitchEvidence(
                 cpu_use=tuple(use),
                 offenders=tally.offenders(self.offences, names, frame.start_ns),
-                intruders=self._intruders(frame.start_ns) if frame.strangers else (),
+                intruders=self._intruders(frame) if frame.strangers else (),
                 usage_bins=tuple(row for row in self.bins if frame.is_about(row.claim)),
                 standstill_by_cpu_ns=standstill or None,
             ),
@@ -125,9 +125,16 @@ class SwitchReading(Reading):
             window_skew_ns=frame.last.turn_ns,
         )
 
-    def _intruders(self, start_ns: int) -> tuple[Intruder, ...]:
+    def _intruders(self, frame: Frame) -> tuple[Intruder, ...]:
         rows = [
-            tally.intruder(key, sums, classify(sums, self.observer_pid), self.cgroups.get(key.cgroup, ""), start_ns)
+            tally.intruder(
+                key,
+                sums,
+                classify(sums, self.observer_pid, key),
+                self.cgroups.get(key.cgroup, ""),
+                frame.start_ns,
+                frame.names.get(key.origin or sums.ident, ""),
+            )
             for key, sums in self.intruders.items()
             if sums.ns or sums.switches  # one that was found in its v1 cpuset and has not run since
         ]

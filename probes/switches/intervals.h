@@ -122,7 +122,7 @@ static __always_inline struct row *look_up(struct cpu_state *st, u64 *note, u32 
                 mark->place = e->place;
                 mark->slot = e->slot;
         } else if (e->place == PLACE_WATCHED) {
-                watched(st, e, &s);
+                watched(st, e, &s, note ? *note : 0);
         }
         if (e->place != PLACE_INSIDE && e->place != PLACE_OUTSIDE)
                 return 0;

@@ -4,8 +4,11 @@
  * moved is somebody else from then on. A task that is a pod's by its v1 cpuset alone (its runtime does not join the v2
  * hierarchy, or somebody took it out there) is under that cpuset, with CPUSET_SPACE.
  *
- * No history says when such a task came into the cpuset: it is the pod's from the interval after the one in which it is
- * found there. Where a tick found it, what it ran from the last tick to the next switch is of that interval, too.
+ * Where such a task was born there (on_fork looks), it is the pod's from its first interval on. Of another no history says
+ * when it came into the cpuset: it is the pod's from the interval after the one in which it is found there. Where a tick
+ * found it, what it ran from the last tick to the next switch is of that interval, too. A claim's v1 cpuset says the same.
+ *
+ * Who left a claim or a pod without ending, and whom it has borne since, is under the cgroup where it is and `origin`.
  *
  * Maps:
  *   intruders  hash: key struct intruder_key, value struct intruder, MAX_INTRUDERS entries. Full: map_full is counted; user
@@ -14,22 +17,21 @@
 /* Full: map_full is counted. */
 BPF_TABLE("hash", struct intruder_key, struct intruder, intruders, MAX_INTRUDERS);
 
-/* The pods' v1 cpuset that a task sits in whose identity is elsewhere: 0, or its id. */
-static __always_inline u64 pods_cpuset(void *task)
+/* The v1 cpuset of a pod or a claim that a task sits in whose identity is elsewhere: 0, or its id; and whose it is. */
+static __always_inline u64 their_cpuset(void *task, u32 *ident)
 {
-        void *css_set = read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS);
-        void *css = read_kernel(void *, css_set, OFF_CSS_SET_SUBSYS + CPUSET_SUBSYS * sizeof(void *));
-        void *cgroup = read_kernel(void *, css, OFF_CGROUP_SUBSYS_STATE_CGROUP);
+        void *cgroup = legacy_cgroup(read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS), CPUSET_SUBSYS);
         struct claim_root *root = root_of_cgroup(cgroup, CPUSET_SPACE);
 
-        if (!root || root->ident != PODS_IDENT)
+        if (!root)
                 return 0;
+        *ident = root->ident;
         return CPUSET_SPACE | read_kernel(u64, read_kernel(void *, cgroup, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
 }
 
-static __always_inline struct intruder *new_intruder(struct intruder_key *key, void *task, u64 first_ns, u32 in_pods)
+static __always_inline struct intruder *new_intruder(struct intruder_key *key, void *task, u64 first_ns, u32 ident)
 {
-        struct intruder fresh = { .first_ns = first_ns, .tgid = bpf_get_current_pid_tgid() >> 32, .in_pods = in_pods };
+        struct intruder fresh = { .first_ns = first_ns, .tgid = bpf_get_current_pid_tgid() >> 32, .ident = ident };
 
         fresh.flags = read_kernel(u32, task, OFF_TASK_STRUCT_FLAGS);
         bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
@@ -38,9 +40,22 @@ static __always_inline struct intruder *new_intruder(struct intruder_key *key, v
         return intruders.lookup(key);
 }
 
-static __always_inline void watched(struct cpu_state *st, struct place_entry *e, struct span *s)
+/* Whose was it before it left? Only where its note says that it did. */
+static __always_inline void find_origin(struct intruder_key *key, u64 id)
 {
-        u64 id = bpf_get_current_pid_tgid(), pods = 0;
+        struct member *m = membership(id, id >> 32);
+
+        if (m && !m->ident) {
+                key->origin = m->origin;
+                key->left = m->left;
+        }
+}
+
+/* `note`: the task's. */
+static __always_inline void watched(struct cpu_state *st, struct place_entry *e, struct span *s, u64 note)
+{
+        u64 id = bpf_get_current_pid_tgid(), theirs = 0;
+        u32 ident = e->ident;
         int zero = 0;
         struct config *c = config.lookup(&zero);
         struct intruder *i = 0;
@@ -51,22 +66,25 @@ static __always_inline void watched(struct cpu_state *st, struct place_entry *e,
         struct intruder_key key = { .cpu = bpf_get_smp_processor_id(), .tid = id, .life = s->life };
 
         key.epoch = st->window << 8 | (c->epoch & 255);
-        if (c->cpuset_hierarchy && !e->ident)
-                pods = pods_cpuset(task);
-        if (pods) {
-                key.cgroup = pods;
-                i = intruders.lookup(&key);
+        if (note & NOTE_ORIGIN)
+                find_origin(&key, id);
+        if (c->cpuset_hierarchy && !e->ident && !key.origin)
+                theirs = their_cpuset(task, &ident);
+        key.cgroup = theirs ? theirs : e->cgroup;
+        i = intruders.lookup(&key);
+        if (theirs && !(note & NOTE_BORN)) {
                 if (!i)                 /* the interval in which it is found there first was before */
-                        new_intruder(&key, task, s->now, 1);
+                        new_intruder(&key, task, s->now, ident);
                 else if (s->ended && i->first_ns > s->start)
                         i = 0;          /* a tick found it there on its way: the cpuset takes it off the CPU by this switch */
-        }
-        if (!i) {
-                key.cgroup = e->cgroup;
-                i = intruders.lookup(&key);
+                if (!i) {
+                        key.cgroup = e->cgroup;
+                        ident = e->ident;
+                        i = intruders.lookup(&key);
+                }
         }
         if (!i)
-                i = new_intruder(&key, task, s->from, e->ident == PODS_IDENT);
+                i = new_intruder(&key, task, s->from, ident);
         if (!i) {
                 st->map_full++;
                 return;

@@ -185,8 +185,13 @@ int on_fork(struct bpf_raw_tracepoint_args *ctx)
 {
         struct cpu_state *st = my_state();
 
-        if (st)
-                handle_fork(st, (void *)ctx->args[0], (void *)ctx->args[1]);
+        if (!st)
+                return 0;
+        void *parent = (void *)ctx->args[0], *child = (void *)ctx->args[1];
+        u32 from = handle_fork(st, parent, child);
+
+        if (from)
+                tell_birth(st, child, from);
         return 0;
 }
 

@@ -61,6 +61,8 @@ struct intruder_key {
         u32 tid;
         u32 life;
         u64 cgroup;
+        u32 origin;                     /* ident that it left without ending, or who bore it did (membership.h); 0: none */
+        u32 left;                       /* who left, with LEFT_VISIT */
 };
 
 /* A task without a claim on a watched CPU. */
@@ -73,7 +75,7 @@ struct intruder {
         u32 tgid;
         u32 flags;                      /* task_struct.flags: PF_KTHREAD, PF_NO_SETAFFINITY */
         u32 nr_cpus_allowed;
-        u32 in_pods;
+        u32 ident;                      /* whose it is by its cgroup all the same: PODS_IDENT, or a claim's by v1 alone */
         char comm[16];
 };
 
@@ -107,6 +109,8 @@ struct move_event {
         u32 from_ident;
         u32 to_ident;
         u32 incomplete;                 /* the v1 cpuset may follow */
+        u32 origin;                     /* as in struct member */
+        u32 left;
 };
 
 enum piece_flags {
@@ -137,6 +141,8 @@ struct piece {
         u32 life;
         u32 tgid_life;
         u32 member_ident;
+        u32 member_origin;
+        u32 member_left;
         u32 cgroup_ident;               /* of the claim that `cgroup` is under */
         u32 task_flags;
         u32 nr_cpus_allowed;

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from probes.options import MAX_LEVELS, ObserveOptions
@@ -30,6 +30,7 @@ _RAW_TRACEPOINTS = {
     "task_rename": "on_rename",
 }
 _U32 = struct.Struct("=I")
+NO_LEGACY: Mapping[str, int] = {}
 
 
 class Ledger(Programs):
@@ -65,7 +66,7 @@ class Ledger(Programs):
             "MAX_CLAIMS": options.max_claims,
             "MAX_LEVELS": MAX_LEVELS,
             "SAMPLER_GAP_NS": options.sampler_gap_ns,
-            "MAX_CGROUPS": options.max_claims * 4 + 4,  # two hierarchies, and a cgroup that is made anew
+            "MAX_CGROUPS": options.max_claims * 8 + 8,  # v2 and three of v1, and cgroups that are made anew
             "MAX_TASKS": options.max_tasks,
             "NOTE_LINES": note_lines(root),
             "SLOT_NS": options.bin_ms * 1_000_000,
@@ -133,33 +134,37 @@ class Ledger(Programs):
         # When no CPU keeps an old answer any more: from here on all tasks are looked up again.
         self.control(Control.RENEW)
 
-    def set_cpuset_hierarchy(self, number: int) -> None:
-        """Say which v1 hierarchy has the cpuset controller (0: none): a joining is complete with it."""
+    def set_hierarchies(self, numbers: Mapping[str, int]) -> None:
+        """Say which v1 hierarchies have the controllers that matter (0: none has): with that of the cpuset a joining is
+        complete, and whoever leaves one has left what is promised there.
+        """
         moves, epoch, *_ = records.CONFIG.unpack(self._config.lookup(_U32.pack(0)) or b"")
-        self._config.update(_U32.pack(0), records.CONFIG.pack(moves, epoch, number, 0))
+        # No hierarchy has the number of v2, and none this one.
+        cpuset, cpu, memory = (numbers.get(name, 0) for name in records.SPACES)
+        self._config.update(_U32.pack(0), records.CONFIG.pack(moves, epoch, cpuset, cpu, memory, 0))
 
-    def add_pods_root(self, cgroup_id: int, cpuset_id: int | None) -> None:
+    def add_pods_root(self, cgroup_id: int, legacy_ids: Mapping[str, int]) -> None:
         """Say below which cgroup everything without a claim is a foreign pod's."""
-        self._add_roots(cgroup_id, cpuset_id, self.options.max_claims, records.PODS_IDENT)
+        self._add_roots(cgroup_id, legacy_ids, self.options.max_claims, records.PODS_IDENT)
 
     def new_ident(self) -> int:
         """Return a number for a claim that no claim had since the programs were loaded."""
         return next(self._idents)
 
-    def add_root(self, cgroup_id: int, slot: int, ident: int, cpuset_id: int | None = None) -> None:
+    def add_root(self, cgroup_id: int, slot: int, ident: int, legacy_ids: Mapping[str, int] = NO_LEGACY) -> None:
         """Put a cgroup under a slot; its mask must have been published.
 
-        :param cpuset_id: its number in the v1 hierarchy of the cpuset controller, where it has one there.
+        :param legacy_ids: its numbers in v1 hierarchies, by controller, where it has one there.
         """
         self._dirty.add(slot)
         self._prepared = False
-        self._add_roots(cgroup_id, cpuset_id, slot, ident)
+        self._add_roots(cgroup_id, legacy_ids, slot, ident)
 
-    def _add_roots(self, cgroup_id: int, cpuset_id: int | None, slot: int, ident: int) -> None:
-        root = records.CLAIM_ROOT.pack(slot, ident, cpuset_id is not None, 0)
+    def _add_roots(self, cgroup_id: int, legacy_ids: Mapping[str, int], slot: int, ident: int) -> None:
+        root = records.CLAIM_ROOT.pack(slot, ident, "cpuset" in legacy_ids, records.limits(legacy_ids))
         self.idents.update(_U32.pack(ident), _U32.pack(slot))
-        if cpuset_id is not None:
-            self.roots.update(struct.pack("=Q", cpuset_id | records.CPUSET_SPACE), root)
+        for controller, number in legacy_ids.items():
+            self.roots.update(struct.pack("=Q", number | records.SPACES[controller]), root)
         self.roots.update(struct.pack("=Q", cgroup_id), root)
         self.bump()
 
@@ -168,7 +173,7 @@ class Ledger(Programs):
         self.drop_root(cgroup_id)
         self.bump()
         self.split()
-        # That of its v1 cpuset, and one made just before its name was forgotten: the programs that ran then have ended.
+        # Those of v1, and one made just before its name was forgotten: the programs that ran then have ended.
         for key, value in self.roots.items():
             if records.CLAIM_ROOT.unpack(value)[1] == ident:
                 self.roots.delete(key)
@@ -178,10 +183,10 @@ class Ledger(Programs):
         """Forget a cgroup that was deleted: nobody can be in it."""
         self.roots.delete(struct.pack("=Q", cgroup_id))
 
-    def drop_cpuset(self, cpuset_id: int | None) -> None:
-        """Forget a cgroup of the v1 cpuset hierarchy that was deleted."""
-        if cpuset_id is not None:
-            self.drop_root(cpuset_id | records.CPUSET_SPACE)
+    def drop_legacy(self, controller: str, number: int | None) -> None:
+        """Forget a cgroup of a v1 hierarchy that was deleted."""
+        if number is not None:
+            self.drop_root(number | records.SPACES[controller])
 
     def forget_ident(self, ident: int) -> None:
         """Let the records of a removed claim's members count no more."""
@@ -250,7 +255,7 @@ class Ledger(Programs):
             side.release()
         for root in tuple(self.roots.keys()):
             self.roots.delete(root)
-        self.set_cpuset_hierarchy(0)
+        self.set_hierarchies({})
         self.watch(EMPTY)  # drops every CPU's answers about the roots too
         self.new_window()  # what runs is cut here; nothing is recorded any more
         for slot in tuple(self._dirty):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable
+from dataclasses import astuple
 from pathlib import Path
 
 from probes.bpfsys import BPF_NOEXIST, Map
@@ -20,8 +21,7 @@ def record_members(threads: Map, tids: Iterable[int], ident: int, since_ns: int)
 
     Returns ``False`` where the map is full.
     """
-    member = Member(ident=ident, incomplete=0, at_ns=since_ns, joined_ns=since_ns)
-    data = Member.LAYOUT.pack(member.ident, member.incomplete, member.at_ns, member.joined_ns)
+    data = Member.LAYOUT.pack(*astuple(Member(ident=ident, incomplete=0, at_ns=since_ns, joined_ns=since_ns)))
     for tid in tids:
         key = tid.to_bytes(4, "little")
         try:

@@ -27,6 +27,10 @@
  * slow. Where the kernel takes programs at the begin and the end of cgroup_attach_task(), the word says when the moving
  * began, and `attaching` what is under way; elsewhere PATIENCE_NS is all there is.
  *
+ * Whoever leaves a claim, or a pod, without ending is known by that from then on: its record keeps whose it was (`origin`)
+ * and which thread's leave that was (`left`), and so do those that it bears. Whoever came by its own hand and goes by its
+ * own hand, with the same program, is a visit (LEFT_VISIT): so runtimes come and go. What it bears was never of the claim.
+ *
  * Maps:
  *   attaching           hash: key tid of who moves (u32), value when it began (u64), MAX_ATTACHING entries. Full: that move
  *                       has no begin, and the patience counts for it.
@@ -40,7 +44,13 @@ struct member {
         u32 incomplete;                 /* the v1 cpuset has not been joined; counts for PATIENCE_NS after joined_ns */
         u64 at_ns;                      /* of the last change; ~0: it is being made at this very moment */
         u64 joined_ns;                  /* when the identity was joined */
+        u32 origin;                     /* ident 0: of the claim, or the pods, that it left or who bore it did; or 0 */
+        u32 left;                       /* the thread that left, with LEFT_VISIT */
+        u32 came;                       /* the program that came in by its own hand, as program_of() says; 0: not so */
+        u32 pad;
 };
+
+#define LEFT_VISIT (1U << 31)
 
 /* By process and by thread; the later of the two counts. Full: counted in map_full, the run is incomplete. */
 BPF_TABLE("hash", u32, struct member, processes, MAX_TASKS);
@@ -101,8 +111,7 @@ static __always_inline u64 write_member(struct cpu_state *st, u32 id, int whole_
 /* Whether a task sits in the v1 cpuset of a claim (or of the pods). */
 static __always_inline int in_cpuset_of(void *css_set, u32 ident)
 {
-        void *css = read_kernel(void *, css_set, OFF_CSS_SET_SUBSYS + CPUSET_SUBSYS * sizeof(void *));
-        struct claim_root *root = root_of_cgroup(read_kernel(void *, css, OFF_CGROUP_SUBSYS_STATE_CGROUP), CPUSET_SPACE);
+        struct claim_root *root = root_of_cgroup(legacy_cgroup(css_set, CPUSET_SUBSYS), CPUSET_SPACE);
 
         return root && root->ident == ident;
 }
@@ -131,6 +140,8 @@ static __always_inline void send_move(struct cpu_state *st, u32 kind, struct mem
         d->from_ident = from_ident;
         d->to_ident = m->ident;
         d->incomplete = m->incomplete;
+        d->origin = m->origin;
+        d->left = m->left;
         events.ringbuf_submit(d, 0);
 }
 
@@ -142,7 +153,7 @@ static __always_inline void complete_joining(struct cpu_state *st, void *cgroup,
 
         if (!root || !m || !m->incomplete || m->ident != root->ident || bpf_ktime_get_ns() - m->joined_ns > PATIENCE_NS)
                 return;
-        struct member complete = { .ident = m->ident, .joined_ns = m->joined_ns };
+        struct member complete = { .ident = m->ident, .joined_ns = m->joined_ns, .came = m->came };
         u64 now = write_member(st, threadgroup ? tgid : tid, threadgroup, &complete);
 
         if (!now)
@@ -156,6 +167,39 @@ static __always_inline int has_threads(void *task)
         void *signal = read_kernel(void *, task, OFF_TASK_STRUCT_SIGNAL);
 
         return read_kernel(u32, signal, OFF_SIGNAL_STRUCT_NR_THREADS) > 1;
+}
+
+/* Distinguishes the programs that a task runs one after the other: execve() counts them, a fork does not. Never 0. */
+static __always_inline u32 program_of(void *task)
+{
+        return read_kernel(u32, task, OFF_TASK_STRUCT_SELF_EXEC_ID) | 1U << 31;
+}
+
+/* Whether a task that leaves only was on a visit. */
+static __always_inline int visits(struct member *m, void *task)
+{
+        u32 tgid = read_kernel(u32, task, OFF_TASK_STRUCT_TGID);
+
+        return m->came && m->came == program_of(task) && bpf_get_current_pid_tgid() >> 32 == tgid;
+}
+
+/* What a move leaves of where a task came from: `m` is what was known of it before. */
+static __always_inline void keep_origin(struct member *fresh, struct member *m, void *task)
+{
+        u32 tid = read_kernel(u32, task, OFF_TASK_STRUCT_PID), tgid = read_kernel(u32, task, OFF_TASK_STRUCT_TGID);
+
+        if (fresh->ident) {
+                if (m && m->ident)
+                        fresh->came = m->came;
+                else if ((!m || !m->origin || m->left & LEFT_VISIT) && bpf_get_current_pid_tgid() >> 32 == tgid)
+                        fresh->came = program_of(task);
+        } else if (m && m->ident) {
+                fresh->origin = m->ident;
+                fresh->left = tid | (visits(m, task) ? LEFT_VISIT : 0);
+        } else if (m) {
+                fresh->origin = m->origin;
+                fresh->left = m->left;
+        }
 }
 
 /* raw tracepoint cgroup_attach_task(dst_cgrp, path, task, threadgroup) */
@@ -185,6 +229,7 @@ static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, vo
         } else if (c && c->cpuset_hierarchy && root && root->in_cpuset)
                 fresh.incomplete = !in_cpuset_of(read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS), fresh.ident);
 
+        keep_origin(&fresh, m, task);
         u64 now = write_member(st, threadgroup ? tgid : tid, threadgroup, &fresh);
         u64 id = read_kernel(u64, read_kernel(void *, cgroup, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
 
@@ -194,8 +239,39 @@ static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, vo
         count_news();                   /* last: who sees the new count finds the record */
 }
 
-/* raw tracepoint sched_process_fork(parent, child): threads too. CLONE_INTO_CGROUP: the child's own cgroup counts. */
-static __always_inline void handle_fork(struct cpu_state *st, void *parent, void *child)
+/*
+ * A task was born outside every claim. What it is of is known by who bore it, and by its v1 cpuset. Returns the claim that
+ * it left in being born (CLONE_INTO_CGROUP), or 0.
+ */
+static __always_inline u32 born_outside(struct cpu_state *st, void *css_set, u64 *note, u32 tid, struct member *p, void *parent)
+{
+        int zero = 0;
+        struct config *c = config.lookup(&zero);
+        struct member fresh = {};
+        u32 from = p ? p->ident : 0;
+
+        if (note && c && c->cpuset_hierarchy && root_of_cgroup(legacy_cgroup(css_set, CPUSET_SUBSYS), CPUSET_SPACE))
+                *note |= NOTE_BORN;
+        if (from && !visits(p, parent)) {
+                fresh.origin = from;
+                fresh.left = tid;
+        } else if (p && !from && p->origin && !(p->left & LEFT_VISIT)) {
+                fresh.origin = p->origin;
+                fresh.left = p->left;
+        }
+        if (!fresh.origin) {            /* no record is the usual case: most tasks of a machine are nobody's */
+                threads.delete(&tid);
+                return 0;
+        }
+        write_member(st, tid, 0, &fresh);
+        return from;
+}
+
+/*
+ * raw tracepoint sched_process_fork(parent, child): threads too. CLONE_INTO_CGROUP: the child's own cgroup counts. Returns
+ * as born_outside().
+ */
+static __always_inline u32 handle_fork(struct cpu_state *st, void *parent, void *child)
 {
         u32 tid = read_kernel(u32, child, OFF_TASK_STRUCT_PID), tgid = read_kernel(u32, child, OFF_TASK_STRUCT_TGID);
         void *css = read_kernel(void *, child, OFF_TASK_STRUCT_CGROUPS);
@@ -206,21 +282,22 @@ static __always_inline void handle_fork(struct cpu_state *st, void *parent, void
                 *note = (*note + (1ULL << NOTE_LIFE_SHIFT)) & NOTE_LIFE;
         if (tid == tgid)
                 processes.delete(&tid); /* a reused pid */
-        if (!root) {                    /* no record is the usual case: most tasks of a machine are nobody's */
-                threads.delete(&tid);
-                return;
-        }
-        struct member fresh = { .ident = root->ident };
         struct member *p = membership(read_kernel(u32, parent, OFF_TASK_STRUCT_PID),
                                       read_kernel(u32, parent, OFF_TASK_STRUCT_TGID));
 
+        if (!root)
+                return born_outside(st, css, note, tid, p, parent);
+        struct member fresh = { .ident = root->ident };
+
         if (p && p->ident == fresh.ident) {
+                fresh.came = p->came;
                 fresh.incomplete = p->incomplete;       /* between its parent's two joinings */
                 fresh.joined_ns = p->incomplete ? p->joined_ns : 0;
         } else if (root->in_cpuset) {
                 fresh.incomplete = !in_cpuset_of(css, fresh.ident);     /* born into it by clone3() */
         }
         write_member(st, tid, 0, &fresh);
+        return 0;
 }
 
 /*
@@ -236,6 +313,9 @@ static __always_inline void handle_exit(void *task)
 
         if (note)
                 *note |= NOTE_LEFT;
+        /* Whose its way out is, nothing else says: the next task of this id replaces the record. */
+        if (m && m->origin)
+                return;
         /* Between two joinings: the record says so to whoever cuts the rest; the next task of this id replaces it. */
         if (m && m->incomplete && bpf_ktime_get_ns() - m->joined_ns <= PATIENCE_NS)
                 return;

@@ -17,10 +17,12 @@
 #define NOTE_DEAD        (1ULL << 16)           /* it is exiting: its record is gone, its cgroup is what counts */
 #define NOTE_LEFT        (1ULL << 17)           /* a task of this id has exited, a leader maybe before its threads */
 #define NOTE_SEEN        (1ULL << 18)           /* it was seen switched out: what it does is judged, not hidden */
+#define NOTE_ORIGIN      (1ULL << 19)           /* it left a claim without ending, or who bore it did (membership.h) */
+#define NOTE_BORN        (1ULL << 20)           /* in the v1 cpuset of a claim or a pod, without an identity */
 #define NOTE_LIFE_SHIFT  24
 #define NOTE_LIFE        (0xffULL << NOTE_LIFE_SHIFT)
 #define NOTE_KEY(tag, news)  ((u64)(tag) | (u64)(news) << 32)
-#define KEY_OF_NOTE(word)    ((word) & ~(NOTE_LIFE | NOTE_SEEN))
+#define KEY_OF_NOTE(word)    ((word) & ~(NOTE_LIFE | NOTE_SEEN | NOTE_ORIGIN | NOTE_BORN))
 
 struct note_line {
         u64 of[NOTES_PER_LINE];

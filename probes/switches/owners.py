@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from probes.switches.records import CPUSET_SPACE, IntruderSums
+from probes.switches.records import CPUSET_SPACE, LEFT_VISIT, PODS_IDENT, IntruderKey, IntruderSums
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
 from toolkit.host.procfs import PF_NO_SETAFFINITY
@@ -17,8 +17,9 @@ from toolkit.model.evidence import OwnerClass
 PF_KTHREAD = 0x00200000
 
 
-def classify(sums: IntruderSums, observer_pid: int) -> OwnerClass:
-    """Say which class a task belongs to, by where it was: one that was moved has a record for each cgroup.
+def classify(sums: IntruderSums, observer_pid: int, key: IntruderKey | None = None) -> OwnerClass:
+    """Say which class a task belongs to, by where it was: one that was moved has a record for each cgroup. One that
+    left a claim or a pod without ending is still of it, unless it was there on a visit.
 
     Only the observer's own threads are the toolkit's: whatever else pinproof starts, workloads above all, is a task
     like any other.
@@ -26,8 +27,10 @@ def classify(sums: IntruderSums, observer_pid: int) -> OwnerClass:
     if sums.flags & PF_KTHREAD:
         percpu = sums.flags & PF_NO_SETAFFINITY and sums.nr_cpus_allowed == 1
         return OwnerClass.PERCPU_KTHREAD if percpu else OwnerClass.KTHREAD
-    if sums.in_pods:
-        return OwnerClass.FOREIGN_POD
+    origin = key.origin if key is not None and not key.left & LEFT_VISIT else 0
+    ident = sums.ident or origin
+    if ident:
+        return OwnerClass.FOREIGN_POD if ident == PODS_IDENT else OwnerClass.CLAIM
     return OwnerClass.TOOLKIT if sums.tgid == observer_pid else OwnerClass.SYSTEM
 
 

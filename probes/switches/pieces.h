@@ -45,6 +45,8 @@ static __always_inline void send_piece(struct cpu_state *st, struct place_entry 
         p->life = s->life;
         p->tgid_life = life_of(id >> 32);
         p->member_ident = ident;
+        p->member_origin = m ? m->origin : 0;
+        p->member_left = m ? m->left : 0;
         p->cgroup_ident = e->ident;
         p->task_flags = read_kernel(u32, task, OFF_TASK_STRUCT_FLAGS);
         p->nr_cpus_allowed = read_kernel(u32, task, OFF_TASK_STRUCT_NR_CPUS_ALLOWED);
@@ -109,8 +111,10 @@ static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e
         /* Record and cgroup agree, and have since before the interval began: all of it is the claim's. */
         if (ident == e->ident && (!m || m->at_ns <= s->from)) {
                 if (!incomplete && (home || !note || !(*note & NOTE_LEFT) || !overlooked(ident))) {
+                        if (note)
+                                *note = m && m->origin ? *note | NOTE_ORIGIN : *note & ~NOTE_ORIGIN;
                         if (note && s->ended)   /* a tick may meet a thread whose switches nobody reports */
-                                *note = (*note & (NOTE_LIFE | NOTE_LEFT | NOTE_SEEN)) | key;
+                                *note = (*note & (NOTE_LIFE | NOTE_LEFT | NOTE_SEEN | NOTE_ORIGIN | NOTE_BORN)) | key;
                         return 0;
                 }
                 /* Between its two joinings, but where it may be after both: nothing to cut. */

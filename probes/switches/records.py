@@ -7,6 +7,7 @@ with the structs that bcc generated.
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -68,12 +69,14 @@ class Offence(Record):
 class IntruderKey(Record):
     """``struct intruder_key``."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4IQ")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4IQ2I")
     epoch: int
     cpu: int
     tid: int
     life: int
     cgroup: int
+    origin: int = 0
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class IntruderSums(Record):
     tgid: int
     flags: int
     nr_cpus_allowed: int
-    in_pods: int
+    ident: int
     comm: bytes
 
 
@@ -113,7 +116,7 @@ class Detail(Record):
 class MoveEvent(Record):
     """A member was moved, or completed its joining (``struct move_event``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I4Q6I")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I4Q8I")
     kind: int
     whole_process: int
     at_ns: int
@@ -126,13 +129,15 @@ class MoveEvent(Record):
     from_ident: int
     to_ident: int
     incomplete: int
+    origin: int = 0
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Piece(Record):
     """An interval that user space has to cut (``struct piece``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I7Q10I16s")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I7Q12I16s")
     kind: int
     window: int
     from_ns: int
@@ -148,6 +153,8 @@ class Piece(Record):
     life: int
     tgid_life: int
     member_ident: int
+    member_origin: int
+    member_left: int
     cgroup_ident: int
     task_flags: int
     nr_cpus_allowed: int
@@ -194,11 +201,15 @@ class CpuState(Record):
 class Member(Record):
     """Since when a task is under a claim (``struct member``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I2Q")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I2Q4I")
     ident: int
     incomplete: int
     at_ns: int
     joined_ns: int
+    origin: int = 0
+    left: int = 0
+    came: int = 0
+    pad: int = 0
 
 
 FOREVER_NS = (1 << 64) - 1
@@ -210,11 +221,23 @@ PIECE_UNANNOUNCED, PIECE_OVERLOOKED = 64, 128
 PODS_IDENT = 0xFFFFFFFF
 SLOTS = 128
 """Of CPU time, that the kernel keeps of each claim."""
-CPUSET_SPACE = 1 << 63
-"""Added to a cgroup's id where it is one of the v1 cpuset hierarchy."""
+SPACES = {"cpuset": 1 << 63, "cpu": 1 << 62, "memory": 1 << 61}
+"""Added to a cgroup's id where it is one of the v1 hierarchy of that controller."""
+CPUSET_SPACE = SPACES["cpuset"]
+LIMITS = {"cpu": 1, "memory": 2}
+"""Bits of ``claim_root.in_limits``."""
+
+
+def limits(controllers: Collection[str]) -> int:
+    """Return the bits of some controllers."""
+    return sum(bit for name, bit in LIMITS.items() if name in controllers)
+
+
+LEFT_VISIT = 1 << 31
+"""In ``left``: who left had come by its own hand, with the same program."""
 MASK_BUFFERS = 4
 MASK_BYTES = CPU_WORDS * 8 * 2 + 16
-CONFIG = struct.Struct("=IIII")
+CONFIG = struct.Struct("=6I")
 CLAIM_ROOT = struct.Struct("=IIII")
 CPU_STATE_BYTES = CpuState.LAYOUT.size + 32 * 16 + 16 * 32
 RENAME_KEY = struct.Struct("=II")

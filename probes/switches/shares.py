@@ -136,7 +136,8 @@ class Shares:
     def _intruder(self, piece: Piece, stay: Stay) -> None:
         if not piece.tid or piece.cpu not in self.published.watched(piece.now_ns):
             return
-        key = IntruderKey(0, piece.cpu, piece.tid, piece.life, 0 if stay.joining else stay.cgroup)
+        cgroup = 0 if stay.joining else stay.cgroup
+        key = IntruderKey(0, piece.cpu, piece.tid, piece.life, cgroup, stay.origin, stay.left)
         length = stay.to_ns - stay.from_ns
         over = stay.to_ns < piece.now_ns or bool(piece.flags & PIECE_ENDED)
         sums = IntruderSums(
@@ -148,7 +149,7 @@ class Shares:
             tgid=piece.tgid,
             flags=piece.task_flags,
             nr_cpus_allowed=piece.nr_cpus_allowed,
-            in_pods=int(stay.ident == PODS_IDENT and not stay.joining),
+            ident=0 if stay.joining else stay.ident,
             comm=piece.comm,
         )
         tally.merge_intruders(self.intruders, [(key, sums)])

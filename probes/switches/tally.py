@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import TypeVar
 
 from probes.records import comm
-from probes.switches.records import IntruderKey, IntruderSums, Offence, OffenceKey, Row
+from probes.switches.records import LEFT_VISIT, IntruderKey, IntruderSums, Offence, OffenceKey, Row
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Intruder, OwnerClass
 from toolkit.model.verdict import Offender
@@ -35,7 +35,7 @@ def merge_intruders(into: Intruders, found: Iterable[tuple[IntruderKey, Intruder
     for key, more in found:
         key = replace(key, epoch=0)
         old = into.get(key)
-        into[key] = more if old is None else replace(_together(old, more), in_pods=old.in_pods | more.in_pods)
+        into[key] = more if old is None else replace(_together(old, more), ident=more.ident or old.ident)
 
 
 def _together(old: Sums, more: Sums) -> Sums:
@@ -113,9 +113,14 @@ def offenders(offences: Offences, claims: Mapping[int, str], start_ns: int) -> t
     return tuple(sorted(found, key=lambda row: (-row.total_ns, row.claim, row.tid, row.cpu)))
 
 
-def intruder(key: IntruderKey, sums: IntruderSums, owner: OwnerClass, cgroup: str, start_ns: int) -> Intruder:
-    """Make one intruder row."""
+def intruder(
+    key: IntruderKey, sums: IntruderSums, owner: OwnerClass, cgroup: str, start_ns: int, claim: str = ""
+) -> Intruder:
+    """Make one intruder row. :param claim: whose it is, or was before it left."""
     return Intruder(
+        claim=claim,
+        left=key.left & ~LEFT_VISIT,
+        visit=bool(key.left & LEFT_VISIT),
         cpu=key.cpu,
         tid=key.tid,
         comm=comm(sums.comm),

@@ -49,6 +49,7 @@ class Stay:
     """A part of an interval that a task spent under one claim (``ident``), under none (0) or in a foreign pod.
 
     ``joining``: its joining was not complete; time outside is no violation, and a foreign pod's is not the pod's yet.
+    ``origin``, ``left``: of whom it was before it left without ending, and whose leave that was, as ``struct member``.
     """
 
     ident: int
@@ -56,6 +57,8 @@ class Stay:
     from_ns: int
     to_ns: int
     joining: bool = False
+    origin: int = 0
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class _Step:
     awaiting: bool
     """The cpuset may follow."""
     completes: bool
+    origin: int = 0
+    left: int = 0
 
 
 class UnderWay:
@@ -129,6 +134,8 @@ class Trails:
             joined_ns=event.joined_ns,
             awaiting=bool(event.incomplete),
             completes=event.kind == EVENT_COMPLETE,
+            origin=event.origin,
+            left=event.left,
         )
         self._remember((whole, event.tgid if whole else event.tid, event.life), step)
 
@@ -226,6 +233,8 @@ def _with_record(steps: list[_Step], piece: Piece) -> list[_Step]:
         joined_ns=piece.joined_ns,
         awaiting=bool(piece.flags & PIECE_INCOMPLETE),
         completes=False,
+        origin=piece.member_origin,
+        left=piece.member_left,
     )
     return [*steps, record]
 
@@ -237,6 +246,7 @@ def _stays(piece: Piece, steps: list[_Step]) -> list[Stay]:
     # A task that was never seen to move before was where its first move came from.
     ident = before[-1].ident if before else later[0].before if later else 0
     cgroup = next((step.cgroup for step in reversed(before) if step.cgroup), 0)
+    left = (before[-1].origin, before[-1].left) if before else (0, 0)
     stays, begin = [], piece.from_ns
     for step in later:
         # From one pod to another: it is a pod's all the time.
@@ -247,13 +257,14 @@ def _stays(piece: Piece, steps: list[_Step]) -> list[Stay]:
         if step.ident == ident != PODS_IDENT and not step.completes:
             continue  # its process was moved to where this thread was already
         if leaves_ns > begin or not between:
-            stays.append(Stay(ident, cgroup, begin, leaves_ns))
+            stays.append(Stay(ident, cgroup, begin, leaves_ns, False, *left))
         ident, cgroup, begin = step.ident, step.cgroup or cgroup, min(step.at_ns, piece.now_ns)
+        left = step.origin, step.left
         if between:
             stays.append(Stay(ident, cgroup, leaves_ns, begin, joining=True))
         if begin == piece.now_ns:
             return _ending(stays, piece)
-    return _ending([*stays, Stay(ident, cgroup, begin, piece.now_ns)], piece)
+    return _ending([*stays, Stay(ident, cgroup, begin, piece.now_ns, False, *left)], piece)
 
 
 def _ending(stays: list[Stay], piece: Piece) -> list[Stay]:

@@ -17,7 +17,8 @@ def test_every_entry_is_met_once_with_its_value(ledger: Ledger, count: int) -> N
     """More entries than one batch has, and as many; those that the machine's own tasks made meanwhile are beside."""
     table = ledger.threads
     wanted = {
-        number.to_bytes(4, "little"): Member.LAYOUT.pack(7, 0, number, number) for number in range(FIRST, FIRST + count)
+        number.to_bytes(4, "little"): Member.LAYOUT.pack(7, 0, number, number, 0, 0, 0, 0)
+        for number in range(FIRST, FIRST + count)
     }
     try:
         before = table.count()

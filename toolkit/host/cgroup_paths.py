@@ -18,6 +18,9 @@ from toolkit.errors import InputError
 from toolkit.host.cgroup_mounts import Hierarchy
 from toolkit.model import names
 
+PROMISING = ("cpuset", "cpu", "memory")
+"""The controllers that a claim may promise something of."""
+
 
 @lru_cache(maxsize=8192)
 def relative(cgroup: str) -> str:
@@ -65,14 +68,14 @@ def cgroup_id(hierarchy: Hierarchy, cgroup: str) -> int:
     return found.st_ino
 
 
-def cpuset_id(hierarchy: Hierarchy, cgroup: str) -> int | None:
-    """Return the cgroup's number in the v1 hierarchy of the cpuset controller; ``None`` where it has none there."""
-    if hierarchy.is_v2("cpuset"):
-        return None
-    try:
-        return os.stat(f"{hierarchy.find_controller('cpuset')}/{relative(cgroup)}").st_ino  # noqa: PTH116
-    except OSError:
-        return None
+def legacy_ids(hierarchy: Hierarchy, cgroup: str) -> dict[str, int]:
+    """Return the cgroup's numbers in the v1 hierarchies of :data:`PROMISING`, of those in which it exists."""
+    path, found = relative(cgroup), {}
+    for controller, mount in hierarchy.legacy:
+        if controller in PROMISING:
+            with suppress(OSError):
+                found[controller] = os.stat(f"{mount}/{path}").st_ino  # noqa: PTH116 a thousand of them
+    return found
 
 
 def directories(top: str, levels: int | None = None) -> Iterator[tuple[str, int]]:

@@ -19,8 +19,14 @@ class CgroupMove:
     :param from_claim: claim that it was under, ``""`` for none or not known.
     :param to_claim: claim that it is under now; in a v1 hierarchy that is the same, identity is that of v2.
     :param hierarchy: ``v2``, or the controllers of the v1 hierarchy (``cpuset``).
-    :param cgroup: where to, cut to 127 bytes.
+    :param cgroup: where to, cut to 127 bytes; ``""``: it was born there (``born``).
     :param pid: the task's process. :param writer_pid: the writer's; 0 in runs from before they were kept.
+    :param leaves: it left the claim, alive: its v2 cgroup, or in a v1 hierarchy the claim's cgroup there. Of a task of
+        an unclaimed pod (``from_pods``): it left all pods.
+    :param visit: it had come by its own hand, and leaves by it, with the same program.
+    :param born: the writer, a task of the claim, has borne it outside (``CLONE_INTO_CGROUP``).
+    :param writer_claim: whose the writer is, of a task that leaves.
+    :param writer_in_pods: the writer is an unclaimed pod's.
     """
 
     at_ns: int
@@ -35,6 +41,12 @@ class CgroupMove:
     writer_comm: str
     pid: int = 0
     writer_pid: int = 0
+    leaves: bool = False
+    from_pods: bool = False
+    visit: bool = False
+    born: bool = False
+    writer_claim: str = ""
+    writer_in_pods: bool = False
 
 
 @stage_value

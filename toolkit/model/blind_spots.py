@@ -71,7 +71,8 @@ class BlindSpot:
 
     :param witnesses: those with incomplete evidence because of it; none: accounted for otherwise.
     :param claim: the only claim that it is about; ``None``: the whole node.
-    :param cpus: CPUs that it is about, where that is known.
+    :param cpus: CPUs that it is about, where that is known: what was not seen of ``claim`` may have run on these, and
+        leaves every owner of one of them as doubtful.
     :param start_at_ns, end_at_ns: when, since the window opened, where that is known.
     :param weakens: rules that rest on these witnesses; filled in where verdicts are given, empty in evidence.
     """

@@ -58,6 +58,16 @@ INIT_NAMES = frozenset(
 """How threads of runtimes are called in a container that does not run yet: unpinned there is normal. Whole names, for a
 workload may call itself by the beginning of one. docs/facts.md "Normal on a healthy node".
 """
+MOVERS = INIT_NAMES | {
+    *("systemd", "systemd-machine", "runc", "youki", "runsc", "kata-runtime", "containerd", "containerd-shim"),
+    *("dockerd", "conmon", "conmonrs", "crio", "podman", "buildah", "lxc-start", "lxc-attach", "lxd", "incusd"),
+    *("libvirtd", "virtqemud", "slurmd", "slurmstepd", "apptainer", "starter"),
+}
+"""How tasks are called (15 bytes) that make containers, services, jobs and virtual machines, and move tasks between
+their cgroups: whoever has such a name and is in no pod moves by right."""
+INIT_NS = 1_600_000_000
+"""The most CPU time that a runtime may spend on a CPU in a new cgroup: ``runc init`` sat there unpinned for 0.3 to
+1.6 s on a kubelet's node. Under load it once was 12 s, most of which it waited for a CPU: no start needs more of it."""
 MONITOR_PREFIX = "crio-conmon-"
 """How the cgroups of CRI-O's monitors begin; with ``conmon_cgroup = "pod"`` they are in the pods, unpinned."""
 PINNED_NS = 12_000_000_000

@@ -29,7 +29,14 @@ MAX_SPOTS = 100
 MORE_SPOTS = "and more, in other windows"
 _SUMMED = (
     *("switches_judged", "switches_kernel", "switches_skew", "switches_untraced", "lost_events", "map_full"),
-    *("missed_runs", "proc_scans", "file_readings", "cgroup_moves_dropped", "affinity_changes_dropped"),
+    *(
+        "missed_runs",
+        "proc_scans",
+        "file_readings",
+        "cgroup_moves_dropped",
+        "leaves_dropped",
+        "affinity_changes_dropped",
+    ),
     "control_writes_dropped",
     *("softirqs_judged", "softirqs_kernel", "softirqs_skew"),
 )

@@ -215,6 +215,7 @@ def _node(evidence: Evidence) -> Iterator[str]:
         coverage.softirqs_judged,
         coverage.softirqs_kernel,
         coverage.cgroup_moves_dropped,
+        coverage.leaves_dropped,
         coverage.affinity_changes_dropped,
         coverage.control_writes_dropped,
     )

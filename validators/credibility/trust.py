@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from toolkit.model.claims import ClaimSet
+from toolkit.model.claims import ClaimSet, Isolation
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Canary, Evidence
 from toolkit.model.evidence.following import LIMITS
 from toolkit.model.verdict import Outcome, Verdict
 from validators.credibility.agreement import disagreements
 from validators.credibility.contradictions import contradictions
 from validators.credibility.uncounted import uncounted
-from validators.queries import file_history, view
+from validators.queries import file_history, leaves, view
 from validators.queries.memo import memoised
 from validators.witness import Witness
 
@@ -46,6 +47,8 @@ class Doubt:
     text: str
     claim: str | None = None
     blind_spot: bool = False
+    cpus: CpuSet | None = None
+    """Where the claim's tasks may have run unseen: whose own these are is in doubt, too."""
 
 
 def is_still(evidence: Evidence) -> bool:
@@ -73,7 +76,7 @@ def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
             Doubt(witnesses=ALL, text="it claims to be one reading of a node, but tasks were observed for a time")
         )
     found += [
-        Doubt(witnesses=frozenset(spot.witnesses), text=spot.text, claim=spot.claim, blind_spot=True)
+        Doubt(witnesses=frozenset(spot.witnesses), text=spot.text, claim=spot.claim, blind_spot=True, cpus=spot.cpus)
         for spot in evidence.coverage.blindness
         if spot.witnesses
     ]
@@ -86,6 +89,10 @@ def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
     found += [
         Doubt(witnesses=frozenset(split.witnesses), text=split.text, claim=split.claim)
         for split in (*disagreements(claims, evidence), *uncounted(claims, evidence))
+    ]
+    found += [
+        Doubt(witnesses=frozenset(witnesses), text=text, claim=claim.name)
+        for claim, text, witnesses in leaves.doubts(claims, evidence)
     ]
     return tuple(found)
 
@@ -110,6 +117,11 @@ def withhold_passes(
         return verdicts
     names = frozenset[str]() if of_node else _names(claims)
     doubted = {doubt.claim for doubt in relevant}
+    wide = [doubt for doubt in relevant if doubt.claim is not None and doubt.cpus]
+    if wide:
+        doubted |= {
+            owner for doubt in wide for owner, cpus in _owners(claims).items() if doubt.cpus and doubt.cpus & cpus
+        }
     # Most of hundreds of claims have no doubt of their own: theirs are put together once.
     shared, every = _Grounds.of([doubt for doubt in relevant if doubt.claim is None]), _Grounds.of(relevant)
 
@@ -120,7 +132,13 @@ def withhold_passes(
             return every.weigh(verdict)  # A verdict about the node rests on the evidence of every claim.
         if verdict.subject not in doubted:
             return shared.weigh(verdict)
-        return _Grounds.of([doubt for doubt in relevant if doubt.claim in (None, verdict.subject)]).weigh(verdict)
+        own = _owners(claims).get(verdict.subject, CpuSet())
+        about = [
+            doubt
+            for doubt in relevant
+            if doubt.claim in (None, verdict.subject) or (doubt.cpus is not None and doubt.cpus & own)
+        ]
+        return _Grounds.of(about).weigh(verdict)
 
     return tuple(weighed(verdict) for verdict in verdicts)
 
@@ -145,6 +163,16 @@ class _Grounds:
         if self.why is not None and verdict.outcome is Outcome.PASSED:
             return replace(verdict, outcome=Outcome.UNDECIDED, reason=self.why, weakened_by=weakened_by)
         return replace(verdict, weakened_by=weakened_by) if self.spots else verdict
+
+
+@memoised
+def _owners(claims: ClaimSet) -> dict[str, CpuSet]:
+    """Return the CPUs of each claim whose CPUs are its own, or its pod's."""
+    return {
+        claim.name: claim.cpus
+        for claim in claims.claims
+        if claim.cpus is not None and claim.isolation is not Isolation.HOST
+    }
 
 
 @memoised

@@ -13,16 +13,13 @@ from dataclasses import replace
 from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
-from toolkit.model.runtimes import INIT_NAMES, PINNED_NS, is_monitor, whole_of
+from toolkit.model.runtimes import INIT_NAMES, INIT_NS, PINNED_NS, is_monitor, whole_of
 from validators.credibility.trust import FOLLOW_GAP_NS
 from validators.intruders import next_life
 from validators.queries import view
 from validators.queries.memo import memoised
 from validators.wording import milliseconds
 
-INIT_NS = 1_600_000_000
-"""The most CPU time that a runtime may spend on a CPU in a new cgroup: ``runc init`` sat there unpinned for 0.3 to
-1.6 s on a kubelet's node. Under load it once was 12 s, most of which it waited for a CPU: no start needs more of it."""
 PATIENCE_NS = PINNED_NS + FOLLOW_GAP_NS
 """From its first time on the CPU until the container is watched: until the runtime has made it, and until the node is
 read again. A node that is read more seldom leaves everything undecided."""
@@ -53,7 +50,7 @@ class Starts:
         """By container and CPU: time of all foreign pods' tasks together; one start has that much."""
         if evidence.following is not None:
             for row in evidence.intruders:
-                if row.owner is OwnerClass.FOREIGN_POD:
+                if row.owner is OwnerClass.FOREIGN_POD and not row.left:
                     place = (self._container(row.cgroup), row.cpu)
                     self._spent_ns[place] = self._spent_ns.get(place, 0) + row.total_ns
 
@@ -71,7 +68,7 @@ class Starts:
 
         :param owner: whose CPUs they are; ``None``: nobody's. :param is_owner: whether a claim owns a CPU, too.
         """
-        if intruder.owner is not OwnerClass.FOREIGN_POD:
+        if intruder.owner is not OwnerClass.FOREIGN_POD or intruder.left:
             return "", ""
         known = view.claim_of_cgroup(self._known, intruder.cgroup)
         if known is not None and known.kind.carries_tasks:

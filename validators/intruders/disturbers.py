@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.verdict import Offender
-from validators.queries import view
+from validators.queries import leaves, view
 from validators.queries.memo import memoised
 
 HELPERS = "sandbox_ns"
@@ -46,7 +46,8 @@ def disturbers(claims: ClaimSet, evidence: Evidence) -> Mapping[int, tuple[Distu
     found: dict[int, list[Disturber]] = {}
     helpers = {one.name for one in claims.claims if one.kind.carries_tasks and not view.is_workload(one)}
     for row in evidence.intruders:
-        measure = TASKS.get(row.owner) or _of_claim(row, claims, helpers)
+        owner = leaves.owner_of(row, claims, evidence)
+        measure = TASKS.get(owner) or _of_claim(row, owner, claims, helpers)
         if measure:
             one = Disturber(stay=_stay(row), since_ns=row.first_at_ns, measure=measure)
             found.setdefault(row.cpu, []).append(one)
@@ -66,9 +67,9 @@ def disturbers(claims: ClaimSet, evidence: Evidence) -> Mapping[int, tuple[Distu
     return {cpu: tuple(rows) for cpu, rows in found.items()}
 
 
-def _of_claim(row: Intruder, claims: ClaimSet, helpers: set[str]) -> str:
+def _of_claim(row: Intruder, owner: OwnerClass, claims: ClaimSet, helpers: set[str]) -> str:
     """A helper that ran before it was watched is known by its cgroup."""
-    claim = view.claim_of_cgroup(claims, row.cgroup) if row.owner is OwnerClass.CLAIM else None
+    claim = view.claim_of_task(claims, row) if owner is OwnerClass.CLAIM else None
     return HELPERS if claim is not None and claim.name in helpers else ""
 
 

@@ -8,7 +8,7 @@ Source: docs/principles.md; docs/facts.md K9, K13, K-kubelet-8; docs/facts.md, "
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from toolkit.model.cgroup_manager import KUBEPODS
 from toolkit.model.claim_changes import versions
@@ -17,7 +17,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
 from toolkit.model.verdict import Measure, Offender
 from validators.intruders import being_made, placing, possession
-from validators.queries import by_cpu, view
+from validators.queries import by_cpu, leaves, view
 from validators.queries.memo import memoised
 from validators.wording import listed, milliseconds
 
@@ -149,8 +149,13 @@ def foreign_use(
         if inside is False:
             continue
         name, doubt = starts.excuse(intruder, owner, is_owner)
-        if not (doubt or name) and inside is None:
-            doubt = _undated(claims, intruder, owner)
+        if not (doubt or name):
+            intruder = replace(intruder, owner=leaves.owner_of(intruder, claims, evidence))
+            doubt = (
+                _undated(claims, intruder, owner)
+                if inside is None
+                else _in_change(claims, evidence, intruder, is_owner)
+            )
         if doubt:
             found.blurred.append(doubt)
         elif name:
@@ -172,13 +177,29 @@ def _details(evidence: Evidence) -> dict[str, list[Offender]]:
 
 def _undated(claims: ClaimSet, intruder: Intruder, owner: Claim | None) -> str:
     """Return why the time of a task counts neither for nor against anybody; empty: its kind breaks no promise."""
-    breaks = {OwnerClass.FOREIGN_POD}
+    breaks = {OwnerClass.FOREIGN_POD, OwnerClass.CLAIM}
     if claims.policy is ExclusivePolicy.STRICT_ISOLATION:
         breaks |= {OwnerClass.SYSTEM, OwnerClass.KTHREAD}
-    if intruder.owner not in breaks:
+    claim = view.claim_of_task(claims, intruder) if intruder.owner is OwnerClass.CLAIM else None
+    if intruder.owner not in breaks or (claim is not None and owner is not None and claim.name == owner.name):
         return ""
     whose = f" while it was not `{owner.name}`'s" if owner else ""
     return f"{intruder.comm} ({intruder.tid}) came to CPU {intruder.cpu}{whose}, and may have stayed"
+
+
+def _in_change(claims: ClaimSet, evidence: Evidence, intruder: Intruder, is_owner: Callable[[Claim, int], bool]) -> str:
+    """Return why the time of a claim's task that has no row of its own is not known to be foreign: the claim had the
+    CPU until a change of the window, or is giving it back. The ledger dates changes of those that have the identity.
+    """
+    claim = view.claim_of_task(claims, intruder) if intruder.owner is OwnerClass.CLAIM else None
+    if claim is None or is_owner(claim, intruder.cpu):
+        return ""
+    changes = view.mask_changes(claim.name, evidence.transitions)
+    ends_ns = [one.end_at_ns for one in changes if intruder.cpu in (one.cpus_before or CpuSet())]
+    ends_ns += [one.limit_ns for one in evidence.giving_back if one.claim == claim.name and intruder.cpu in one.cpus]
+    if all(end_ns <= intruder.first_at_ns for end_ns in ends_ns):
+        return ""
+    return f"{intruder.comm} ({intruder.tid}) of {claim.name} ran on CPU {intruder.cpu}, which changed hands meanwhile"
 
 
 def _ran(row: CpuUse) -> bool:
@@ -274,7 +295,7 @@ def _of_a_kubelet(cgroup: str) -> bool:
 
 def _unclaimed(found: ForeignUse, claims: ClaimSet, intruder: Intruder, is_owner: Callable[[Claim, int], bool]) -> None:
     stay = Offender(
-        claim=UNCLAIMED,
+        claim=intruder.claim if intruder.owner is OwnerClass.CLAIM and intruder.claim else UNCLAIMED,
         tid=intruder.tid,
         comm=intruder.comm,
         cpu=intruder.cpu,
@@ -285,7 +306,7 @@ def _unclaimed(found: ForeignUse, claims: ClaimSet, intruder: Intruder, is_owner
     )
     owner = intruder.owner
     if owner is OwnerClass.CLAIM:
-        claim = view.claim_of_cgroup(claims, intruder.cgroup)
+        claim = view.claim_of_task(claims, intruder)
         if claim is not None:
             if is_owner(claim, intruder.cpu):
                 found.owners.add(claim.name)

@@ -14,7 +14,7 @@ from toolkit.model.blind_spots import ScanGap
 from toolkit.model.cgroup_manager import CgroupManager, systemd_wrote
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Transition
+from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Intruder, Transition
 from toolkit.model.evidence.following import NOT_RECORDED
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Offender
@@ -145,6 +145,13 @@ def claim_of_cgroup(claims: ClaimSet, cgroup: str) -> Claim | None:
     while above and above not in known:
         above = above.rpartition("/")[0]
     return known.get(above)
+
+
+def claim_of_task(claims: ClaimSet, task: Intruder) -> Claim | None:
+    """Return the claim of a task that has none by its v2 cgroup: that it left, or by its other cgroup."""
+    if task.claim:
+        return next((claim for claim in claims.claims if claim.name == task.claim), None)
+    return claim_of_cgroup(claims, task.cgroup)
 
 
 @memoised

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from toolkit.model.actions import CgroupMove
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Transition
@@ -10,7 +11,7 @@ from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import cpus_text
 from validators.credibility.agreement import ROWLESS_RUN_NS
 from validators.intruders import possession
-from validators.queries import file_history, hotplug, view
+from validators.queries import file_history, hotplug, leaves, view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 from validators.wording import UNBOUND, milliseconds, plural
@@ -42,6 +43,8 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
                 if name in keeping
                 for row in use.get(name, [])
             ],
+            leaves.of(claim, claims, evidence),
+            leaves.elsewhere_ns(claim, claims, evidence),
         )
         for claim in claims.claims
     )
@@ -54,6 +57,8 @@ def _judge(
     named: list[Offender],
     transitions: list[Transition],
     below: list[tuple[Claim, CpuUse]],
+    left: tuple[CgroupMove, ...],
+    elsewhere_ns: int,
 ) -> Verdict:
     if claim.cpus is None:
         return Judgement(ID, claim.name)(Outcome.SKIPPED, "no CPU set was promised")
@@ -62,9 +67,15 @@ def _judge(
     measures = _measures(claim, allowed, rows, transitions)
     shown = _named(claim, outside, named)
     verdict = Judgement(ID, claim.name, measures, shown, file_history.lives(claim, evidence))
+    away = _away(left, evidence, elsewhere_ns)
+    if left:
+        measures |= {"left_count": len(left), "left_ns": elsewhere_ns}
     if outside or named:
         outcome, text = _unbound(claim, evidence, outside, named) or _escaped(claim.cpus, evidence, outside, named)
-        return verdict(outcome, text + view.older_word(claim, evidence))
+        text += view.older_word(claim, evidence) + (f"; {away}" if away else "")
+        return verdict(Outcome.FAILED if away else outcome, text)
+    if away:
+        return verdict(Outcome.FAILED, away)
     nested = [row for _, row in below]
     strays = [row for row in nested if row.cpu not in allowed and any(view.steady_use(row))]
     if strays:
@@ -98,6 +109,14 @@ def _judge(
         measures["excused"] = excused
     counted = f"none of {measures['switches_judged']} switches and {measures['samples']} samples outside"
     return verdict(Outcome.PASSED, f"{counted} {cpus_text(claim.cpus)}{f' ({excused})' if excused else ''}")
+
+
+def _away(left: tuple[CgroupMove, ...], evidence: Evidence, elsewhere_ns: int) -> str:
+    """Name the tasks that left, and what they ran then; empty: none did."""
+    if not left:
+        return ""
+    ran = f", and ran {milliseconds(elsewhere_ns)} on CPUs that are watched" if elsewhere_ns else ""
+    return f"{leaves.told(left, evidence)}{ran}: its CPUs did not hold it there"
 
 
 def _measures(claim: Claim, allowed: CpuSet, rows: list[CpuUse], transitions: list[Transition]) -> dict[str, Measure]:
@@ -222,6 +241,11 @@ RULE = Rule(
 
             While all CPUs of a claim are offline the kernel lends it its parent's CPUs: an interval outside that began
             after that moment is undecided; one that began before it stays a failure.
+
+            A task that leaves the claim's cgroup without ending is a failure, whenever and wherever it runs then: which
+            task, for where, by whom and when is said, and its time on watched CPUs is in `left_ns`. It is none if a
+            runtime or a service manager of the host moved it (by its name, and in no pod), or if the task had come by
+            its own hand and left by it with the program that it came with, and ran at most 1.6 s on such CPUs then.
 
             The ledger's CPU time must agree with the cgroup's own, and its placement with the sampler and /proc.
         """),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolkit.model.claims import Claim, ClaimSet, Isolation
-from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence
+from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence, ThrottledBelow
 from toolkit.model.runtimes import whole_of
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import file_history, view
@@ -61,10 +61,25 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[Band
     if unread:
         return verdict(Outcome.UNDECIDED, f"{unread[0]} has no bandwidth files (no cpu controller)")
     where = plural(len(rows), "level", "levels")
+    below = _below(claim, claims, evidence)
+    if below:
+        worst = max(below, key=lambda row: (row.throttled_ns, row.nr_throttled, row.cgroup))
+        measures["nr_throttled_below"] = sum(row.nr_throttled for row in below)
+        measures["throttled_below_ns"] = sum(row.throttled_ns for row in below)
+        periods = f"{worst.nr_throttled} of {worst.nr_periods} periods, {worst.throttled_ns / 1e6:.1f} ms in all"
+        text = f"not throttled on {where}, but {worst.cgroup} below it was, in {periods}"
+        return verdict(Outcome.UNDECIDED, f"{text}: whether by its own doing is not known")
     if pod is not None:
         has = f"its pod has {bandwidth.shown(pod.quota_us, pod.period_us)}, as it may"
         return verdict(Outcome.PASSED, f"no quota of its own, {has}; not throttled on {where}")
     return verdict(Outcome.PASSED, f"no quota, and not throttled, on {where}")
+
+
+def _below(claim: Claim, claims: ClaimSet, evidence: Evidence) -> list[ThrottledBelow]:
+    """Return what was throttled below its cgroup, other claims apart: these have promises of their own."""
+    inner = [one.cgroup for one in claims.claims if view.inside(one, claim)]
+    rows = view.by_claim(evidence.throttled_below).get(claim.name, ())
+    return [row for row in rows if not any(view.at_or_below(row.cgroup, cgroup) for cgroup in inner)]
 
 
 def _broken(claim: Claim, claims: ClaimSet, row: BandwidthUse) -> str:
@@ -162,6 +177,12 @@ RULE = Rule(
             applied`. A quota, even one that was removed again, or a throttled period is a failure at each of these
             levels. A level that was not read makes the verdict undecided, and so does another quota that was promised
             within the window.
+
+            A cgroup below the claim's (a quota that the container, or its runtime, set inside) is read at both ends of
+            the window: where one was throttled the verdict is undecided, and the measures say how much. One that was
+            removed before the end of the window is not seen. A task that is moved to another cgroup of the hierarchy
+            that has the cpu controller, by anybody but a runtime, makes the verdict undecided, too: what holds it there
+            is not read.
 
             A container that shares CPUs of its node or pod and was promised no quota is judged at its own level only:
             its pod may have a quota. A pod with pod-level resources keeps its quota while some of its containers share

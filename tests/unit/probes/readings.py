@@ -128,7 +128,7 @@ INTERRUPTS = InterruptReading(
     rows=((IrqKey(source=0, window=7, cpu=1, vector=1, kind=IRQ_SOFT), IrqSums(4, 400, 150, b"")),),
     cpus=CpuSet.parse("1"),
 )
-MOVE = Move(0, 7, START + 3, 1, 1, 70, 70, 0, DB, 0, 1, b"sh\0", b"db\0", b"/pods/db\0")
+MOVE = Move(0, 7, START + 3, 1, 1, 70, 70, 0, DB, 0, 1, 0, 0, b"sh\0", b"db\0", b"/pods/db\0")
 ACTIONS = ActionReading(
     first=Dropped(moves=5, affinities=1), last=Dropped(moves=5, affinities=1), moves=(MOVE,), hierarchies={0: "v2"}
 )

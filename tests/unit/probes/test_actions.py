@@ -20,7 +20,9 @@ NAMES = {4: "db", 5: "web"}
 
 def test_move_names_claims_hierarchy_and_writer() -> None:
     """Idents become claims, the number of a v1 hierarchy its controllers, unknown ones stay numbers."""
-    data = struct.pack("=2IQ8I16s16s128s", 0, 1, 150, 11, 10, 21, 20, 4, 5, 7, 1, b"systemd", b"pg", b"/kubepods/web")
+    data = struct.pack(
+        "=2IQ10I16s16s128s", 0, 1, 150, 11, 10, 21, 20, 4, 5, 7, 1, 0, 0, b"systemd", b"pg", b"/kubepods/web"
+    )
     event = Move.decode(data)
     row = move_row(event, NAMES, {0: "v2", 7: "cpuset"}, 100)
 
@@ -65,7 +67,7 @@ class _Late(list[Move]):
 
 def moved(window: int) -> bytes:
     """Return a record of a move in a window."""
-    return struct.pack("=2IQ8I16s16s128s", 0, window, 150, 11, 10, 21, 20, 4, 5, 7, 1, b"systemd", b"pg", b"/x")
+    return struct.pack("=2IQ10I16s16s128s", 0, window, 150, 11, 10, 21, 20, 4, 5, 7, 1, 0, 0, b"systemd", b"pg", b"/x")
 
 
 def test_what_is_heard_while_old_windows_are_dropped_is_kept() -> None:

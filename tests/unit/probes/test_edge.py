@@ -63,8 +63,9 @@ class _Actions(SimpleNamespace):
     def __init__(self, ledger: Losing) -> None:
         nothing = lambda _window: ()  # noqa: E731
         super().__init__(
-            dropped=lambda: (ledger.lost, ledger.lost),
+            dropped=lambda: (ledger.lost, ledger.lost, ledger.lost),
             moves=nothing,
+            left_before=nothing,
             affinities=nothing,
             loaded=SimpleNamespace(root=Path("/")),
             blind_spots=(),
@@ -125,7 +126,7 @@ def test_a_loss_while_an_edge_is_read_is_of_both_windows(tmp_path: Path, before:
     seen = [coverage(witnesses, first, last) for first, last in pairwise(edges)]
     for counter in (
         *("lost_events", "map_full", "missed_runs"),
-        *("cgroup_moves_dropped", "affinity_changes_dropped", "control_writes_dropped"),
+        *("cgroup_moves_dropped", "affinity_changes_dropped", "leaves_dropped", "control_writes_dropped"),
     ):
         counts = [getattr(one, counter) for one in seen]
         assert counts[2] == 0, counter

@@ -58,7 +58,7 @@ def test_an_event_is_of_the_window_in_which_it_happened(
     monkeypatch: pytest.MonkeyPatch, gone_ns: int, made_ns: int, of_old: list[int], of_new: list[int]
 ) -> None:
     """Heard after the turn; times are by the turn here."""
-    monkeypatch.setattr(ClaimFollower, "_follow_cpuset", lambda *_: None)
+    monkeypatch.setattr(ClaimFollower, "_follow_legacy", lambda *_: None)
     old, new = window(TURN_NS - 10 * SECOND, TURN_NS), window(TURN_NS)
     events = tuple(
         CgroupEvent(at_ns=TURN_NS + at_ns, number=number, made=made)

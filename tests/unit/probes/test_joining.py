@@ -17,7 +17,9 @@ from toolkit.model.cpuset import CpuSet
 
 TID = 7
 CLAIM = Claim(name="a", cgroup="/a", cpus=CpuSet.parse("0"))
-HYBRID = Subject(claim=CLAIM, cgroup_id=1, slot=0, ident=1, cpus=CpuSet.parse("0"), since_ns=0, cpuset_id=9)
+HYBRID = Subject(
+    claim=CLAIM, cgroup_id=1, slot=0, ident=1, cpus=CpuSet.parse("0"), since_ns=0, legacy_ids={"cpuset": 9}
+)
 ON_NODE_1 = replace(
     HYBRID, claim=replace(CLAIM, cpus=CpuSet.parse("0-1"), mems=CpuSet.parse("1")), cpus=CpuSet.parse("0-1")
 )

@@ -38,7 +38,7 @@ def shares(cpus: int = 0, since_ns: int = 0, grace_until_ns: int = 0) -> Shares:
 
 
 def piece(flags: int = 0, begin: int = 100, end: int = 200, start: int = 50, cpu: int = 1) -> Piece:
-    return Piece(EVENT_PIECE, 1, begin, end, start, 7, 0, 0, 9, 10, 10, cpu, 0, 0, 0, 0, 0, 2, flags, b"x")
+    return Piece(EVENT_PIECE, 1, begin, end, start, 7, 0, 0, 9, 10, 10, cpu, 0, 0, 0, 0, 0, 0, 0, 2, flags, b"x")
 
 
 def test_time_outside_is_charged_to_the_claim_in_which_it_was_spent() -> None:
@@ -50,7 +50,7 @@ def test_time_outside_is_charged_to_the_claim_in_which_it_was_spent() -> None:
     assert (row.ns, row.out_ns, row.out_switches, row.out_longest_ns, row.switches) == (30, 30, 1, 30, 0)
     assert [(one.start_ns, one.end_ns, one.ident) for one in details] == [(130, 160, CLAIM)]
     (intruder,) = sums.intruders.values()
-    assert (intruder.ns, intruder.in_pods) == (70, 0)
+    assert (intruder.ns, intruder.ident) == (70, 0)
 
 
 def test_a_stay_inside_the_set_is_no_offence() -> None:
@@ -115,7 +115,7 @@ def test_a_foreign_pod_s_task_is_one_from_its_joining_on() -> None:
         [Stay(0, 3, 100, 120), Stay(PODS_IDENT, 7, 120, 150, joining=True), Stay(PODS_IDENT, 7, 150, 200)],
     )
 
-    assert sorted((one.in_pods, one.ns) for one in sums.intruders.values()) == [(0, 20), (0, 30), (1, 50)]
+    assert sorted((one.ident, one.ns) for one in sums.intruders.values()) == [(0, 20), (0, 30), (PODS_IDENT, 50)]
 
 
 def test_added_rows_are_those_of_the_claim() -> None:

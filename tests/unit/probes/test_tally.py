@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from probes.switches import tally
 from probes.switches.owners import PF_KTHREAD, classify
-from probes.switches.records import IntruderSums, Offence, OffenceKey
+from probes.switches.records import LEFT_VISIT, PODS_IDENT, IntruderKey, IntruderSums, Offence, OffenceKey
 from toolkit.host.procfs import PF_NO_SETAFFINITY
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import OwnerClass
@@ -80,13 +80,28 @@ def test_a_thread_id_that_is_used_twice_is_two_tasks() -> None:
 def test_owner_classes() -> None:
     """Kernel threads by flags, pods by their root, our own by pid, everybody else is system."""
 
-    def sums(flags: int = 0, cpus: int = 2, in_pods: int = 0, tgid: int = 5) -> IntruderSums:
-        return IntruderSums(1, 1, 1, 1, 1, tgid, flags, cpus, in_pods, b"x")
+    def sums(flags: int = 0, cpus: int = 2, ident: int = 0, tgid: int = 5) -> IntruderSums:
+        return IntruderSums(1, 1, 1, 1, 1, tgid, flags, cpus, ident, b"x")
 
     own = 5
     assert classify(sums(PF_KTHREAD | PF_NO_SETAFFINITY, 1), own) is OwnerClass.PERCPU_KTHREAD
     assert classify(sums(PF_KTHREAD | PF_NO_SETAFFINITY, 2), own) is OwnerClass.KTHREAD
     assert classify(sums(PF_KTHREAD, 1), own) is OwnerClass.KTHREAD
-    assert classify(sums(in_pods=1, tgid=9), own) is OwnerClass.FOREIGN_POD
+    assert classify(sums(ident=PODS_IDENT, tgid=9), own) is OwnerClass.FOREIGN_POD
+    assert classify(sums(ident=1, tgid=9), own) is OwnerClass.CLAIM
     assert classify(sums(), own) is OwnerClass.TOOLKIT
     assert classify(sums(tgid=9), own) is OwnerClass.SYSTEM
+
+
+def test_who_left_is_still_of_what_it_left() -> None:
+    """A claim's task outside is the claim's, an unclaimed pod's a pod's; a visitor is what it was before it came."""
+    sums = IntruderSums(1, 1, 1, 1, 1, 9, 0, 2, 0, b"x")
+
+    def of(origin: int, left: int) -> OwnerClass:
+        return classify(sums, 5, IntruderKey(0, 1, 9, 0, 1, origin, left))
+
+    assert of(1, 9) is OwnerClass.CLAIM
+    assert of(PODS_IDENT, 9) is OwnerClass.FOREIGN_POD
+    assert of(1, 9 | LEFT_VISIT) is OwnerClass.SYSTEM
+    row = tally.intruder(IntruderKey(0, 1, 9, 0, 1, 1, 9 | LEFT_VISIT), sums, OwnerClass.SYSTEM, "/", 0, "db")
+    assert (row.claim, row.left, row.visit) == ("db", 9, True)

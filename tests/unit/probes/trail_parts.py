@@ -32,7 +32,7 @@ def piece(
 ) -> Piece:
     flags |= PIECE_MEMBER if record else 0
     ident, at_ns = record or (0, 0)
-    ids = (tid, 10, 1, life, 0, ident, now_in, 0, 2, flags)
+    ids = (tid, 10, 1, life, 0, ident, 0, 0, now_in, 0, 2, flags)
     return Piece(EVENT_PIECE, 1, begin, end, begin, 900 + now_in, at_ns, joined_ns, 0, *ids, b"x")
 
 

@@ -185,7 +185,13 @@ IMPOSSIBLE: list[dict[str, Any]] = [
         for name in (
             *("switches_judged", "switches_kernel", "lost_events", "map_full", "missed_runs", "proc_scans"),
             *("sampler_hz", "file_readings", "file_gap_ns", "file_unwatched_ns", "softirqs_judged"),
-            *("softirqs_kernel", "cgroup_moves_dropped", "affinity_changes_dropped", "control_writes_dropped"),
+            *(
+                "softirqs_kernel",
+                "cgroup_moves_dropped",
+                "leaves_dropped",
+                "affinity_changes_dropped",
+                "control_writes_dropped",
+            ),
         )
     ),
     _coverage(sampler_hz=0),

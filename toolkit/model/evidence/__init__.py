@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolkit.model.evidence.actions import ActionEvidence
-from toolkit.model.evidence.cgroups import BandwidthEvidence, BandwidthUse, CgroupFiles, FileEvidence
+from toolkit.model.evidence.cgroups import BandwidthEvidence, BandwidthUse, CgroupFiles, FileEvidence, ThrottledBelow
 from toolkit.model.evidence.controls import Canary, ControlEvidence
 from toolkit.model.evidence.coverage import Coverage
 from toolkit.model.evidence.following import FollowEvidence
@@ -41,6 +41,7 @@ __all__ = [
     "OwnerClass",
     "Runtime",
     "ThreadMask",
+    "ThrottledBelow",
     "Transition",
     "UsageBin",
 ]

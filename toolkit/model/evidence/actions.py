@@ -15,6 +15,9 @@ class ActionEvidence:
 
     cgroup_moves: tuple[CgroupMove, ...] = ()
     """Moves of tasks of claims, the first of each CPU."""
+    left_before: tuple[CgroupMove, ...] = ()
+    """By which tasks left a claim, or all pods, before this window, that ran in it on a watched CPU, or whose children
+    did: ``at_ns`` is negative."""
     affinity_changes: tuple[AffinityChange, ...] | None = None
     """By tasks of claims, to other tasks, or reaching a watched CPU: the first of each CPU; ``None``: not observed."""
 
@@ -26,4 +29,6 @@ class ActionCoverage:
 
     cgroup_moves_dropped: int = 0
     affinity_changes_dropped: int = 0
-    """Events lost, of ``cgroup_moves`` and ``affinity_changes``: no counter of the ledger is affected."""
+    leaves_dropped: int = 0
+    """Events lost, of ``cgroup_moves`` (leaves by themselves) and ``affinity_changes``: no counter of the ledger is
+    affected."""

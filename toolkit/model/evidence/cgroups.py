@@ -32,9 +32,6 @@ class CgroupFiles:
     memory_max_bytes: int | None = None
     manager: CgroupManager = CgroupManager.UNKNOWN
     """The manager that wrote them, where that was read."""
-    no_cpu_controller: str | None = None
-    """Why a cgroup in which there are tasks has no cpu controller, and so neither quota nor weight; ``None``: it has
-    one, or that is not known (also in runs from before it was read)."""
 
     @property
     def empty(self) -> bool:
@@ -84,6 +81,21 @@ class BandwidthUse:
 
 
 @stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottledBelow:
+    """A cgroup below a claim's own, of no other claim, that was throttled by its own quota: deltas of ``cpu.stat``.
+
+    Of one that was made in the window all that it counts; of one that was removed before its end nothing is known.
+    """
+
+    claim: str
+    cgroup: str
+    nr_periods: int
+    nr_throttled: int
+    throttled_ns: int
+
+
+@stage_value
 @dataclass(frozen=True, kw_only=True)
 class FileEvidence:
     """The control files of the cgroups of all claims, and of all cgroups above them."""
@@ -120,6 +132,8 @@ class BandwidthEvidence:
     """CPU time and throttling of all claims."""
 
     bandwidth: tuple[BandwidthUse, ...] = ()
+    throttled_below: tuple[ThrottledBelow, ...] = ()
+    """Of claims that were promised to have no quota."""
 
 
 @stage_value

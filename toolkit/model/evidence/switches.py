@@ -60,7 +60,14 @@ class CpuUse:
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intruder:
-    """A task without a claim that ran on a watched (exclusive or reserved) CPU."""
+    """A task without a claim, by its v2 cgroup, that ran on a watched (exclusive or reserved) CPU.
+
+    :param claim: whose it is all the same: by its v1 cpuset, or because it left that claim without ending, or was born
+        of one that did; ``""``: no claim's. Such a task's class is ``claim``, or ``foreign-pod`` where it left an
+        unclaimed pod; of a visit it is what it is without.
+    :param left: the thread that left, as ``CgroupMove.tid`` has it: itself, or of whom it was born; 0: nobody left.
+    :param visit: that one had come by its own hand, and left by it, with the same program.
+    """
 
     cpu: CpuId
     tid: int
@@ -71,6 +78,9 @@ class Intruder:
     total_ns: int
     longest_ns: int
     first_at_ns: int
+    claim: str = ""
+    left: int = 0
+    visit: bool = False
 
 
 @stage_value
