@@ -34,7 +34,7 @@ struct move {
         u32 hierarchy;                  /* 0: v2 */
         u32 whole_process;
         u32 writer_ident;               /* whose the writer is, by its own cgroup: a claim's, PODS_IDENT, or 0 */
-        u32 flags;                      /* enum move_flags: it came by its own hand (membership.h); it left in being born */
+        u32 flags;                      /* enum move_flags: its program came from outside (membership.h); it left in being born */
         char writer_comm[16];
         char comm[16];
         char path[128];                 /* where to; cut short where longer */

@@ -28,8 +28,8 @@
  * began, and `attaching` what is under way; elsewhere PATIENCE_NS is all there is.
  *
  * Whoever leaves a claim, or a pod, without ending is known by that from then on: its record keeps whose it was (`origin`)
- * and which thread's leave that was (`left`), and so do those that it bears. Whoever came by its own hand and goes by its
- * own hand, with the same program, is a visit (LEFT_VISIT): so runtimes come and go. What it bears was never of the claim.
+ * and which thread's leave that was (`left`), and so do those that it bears. Whoever came from outside and goes with the
+ * program that it came with is a visit (LEFT_VISIT): so runtimes come and go. What it bears then was never of the claim.
  *
  * Maps:
  *   attaching           hash: key tid of who moves (u32), value when it began (u64), MAX_ATTACHING entries. Full: that move
@@ -46,7 +46,7 @@ struct member {
         u64 joined_ns;                  /* when the identity was joined */
         u32 origin;                     /* ident 0: of the claim, or the pods, that it left or who bore it did; or 0 */
         u32 left;                       /* the thread that left, with LEFT_VISIT */
-        u32 came;                       /* the program that came in by its own hand, as program_of() says; 0: not so */
+        u32 came;                       /* the program with which it came from outside, as program_of() says; 0: not so */
         u32 pad;
 };
 
@@ -178,24 +178,20 @@ static __always_inline u32 program_of(void *task)
 /* Whether a task that leaves only was on a visit. */
 static __always_inline int visits(struct member *m, void *task)
 {
-        u32 tgid = read_kernel(u32, task, OFF_TASK_STRUCT_TGID);
-
-        return m->came && m->came == program_of(task) && bpf_get_current_pid_tgid() >> 32 == tgid;
+        return m->came && m->came == program_of(task);
 }
 
 /* What a move leaves of where a task came from: `m` is what was known of it before. */
 static __always_inline void keep_origin(struct member *fresh, struct member *m, void *task)
 {
-        u32 tid = read_kernel(u32, task, OFF_TASK_STRUCT_PID), tgid = read_kernel(u32, task, OFF_TASK_STRUCT_TGID);
-
         if (fresh->ident) {
                 if (m && m->ident)
                         fresh->came = m->came;
-                else if ((!m || !m->origin || m->left & LEFT_VISIT) && bpf_get_current_pid_tgid() >> 32 == tgid)
+                else if (!m || !m->origin || m->left & LEFT_VISIT)
                         fresh->came = program_of(task);
         } else if (m && m->ident) {
                 fresh->origin = m->ident;
-                fresh->left = tid | (visits(m, task) ? LEFT_VISIT : 0);
+                fresh->left = read_kernel(u32, task, OFF_TASK_STRUCT_PID) | (visits(m, task) ? LEFT_VISIT : 0);
         } else if (m) {
                 fresh->origin = m->origin;
                 fresh->left = m->left;
@@ -289,8 +285,11 @@ static __always_inline u32 handle_fork(struct cpu_state *st, void *parent, void 
                 return born_outside(st, css, note, tid, p, parent);
         struct member fresh = { .ident = root->ident };
 
-        if (p && p->ident == fresh.ident) {
+        if (p && p->ident)
                 fresh.came = p->came;
+        else if (!p || !p->origin || p->left & LEFT_VISIT)
+                fresh.came = program_of(child);         /* born into it from outside */
+        if (p && p->ident == fresh.ident) {
                 fresh.incomplete = p->incomplete;       /* between its parent's two joinings */
                 fresh.joined_ns = p->incomplete ? p->joined_ns : 0;
         } else if (root->in_cpuset) {

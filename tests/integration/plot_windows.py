@@ -153,7 +153,10 @@ def disagreements(made: Stage, deeds: list[Deed], said: Said) -> tuple[list[str]
     expected = truth(deeds, tuple(spot.place() for spot in made.spots.values()))
     found = [f"not performed: {one.action.line()}: errno {one.error}" for one in deeds if one.error]
     found += differences(expected, said.outside, said.hidden_arrivals)
+    executed = {one.action.actor for one in deeds if one.action.verb == "exec"}
     for name in HOMES:
+        if executed and _only_left(said, name):
+            continue  # who executes a program inside, and is moved out then, has left: a finding of any claim
         rows = [row for (claim, _), row in expected.items() if claim == name]
         found += _held(said, CONTAINMENT, name, rows)
     shared = {name for name, spot in made.spots.items() if spot.home != HOMES["web"]}
@@ -165,6 +168,11 @@ def disagreements(made: Stage, deeds: list[Deed], said: Said) -> tuple[list[str]
         if not known:
             found.append(f"invented: {rule} of {subject} failed: {reason}")
     return found, expected
+
+
+def _only_left(said: Said, subject: str) -> bool:
+    outcome, reason = said.verdicts[CONTAINMENT, subject]
+    return outcome == "failed" and " left its cgroup for " in reason and "outside" not in reason
 
 
 def _held(said: Said, rule: str, subject: str, rows: list[Outside]) -> list[str]:

@@ -86,14 +86,21 @@ LEAST_NS = 10 * 5_000_000 + 10 * 3_000_000 - 20 * 500_000
 """Of two parts; half a millisecond each may be lost where it begins and ends."""
 
 
+def executed(program: Path, door: Path, folder: Path) -> Path:
+    """Return a program that joins a cgroup and executes another there, as runtimes do."""
+    script = folder / "join-and-execute"
+    script.write_text(f'#!/bin/sh\necho $$ > {door} && exec {program} "$@"\n')
+    script.chmod(0o700)
+    return script
+
+
 @pytest.mark.parametrize("place", ["web", "pod"])
-def test_who_was_moved_out_is_still_of_its_claim(node: Node, mover: Path, place: str) -> None:
+def test_who_was_moved_out_is_still_of_its_claim(node: Node, mover: Path, tmp_path: Path, place: str) -> None:
     """With its children, in the window of the move and in the next; put back it is a member again."""
     inside = getattr(node, place)
     expected = (OwnerClass.CLAIM, "web") if place == "web" else (OwnerClass.FOREIGN_POD, "")
-    with Mover(mover, f"pin {IN} ready {WORK} {WORK} {WORK}") as run:
-        out = home(run.process.pid)
-        procs(inside).write_text(str(run.process.pid))
+    out = home(os.getpid())
+    with Mover(executed(mover, procs(inside), tmp_path), f"pin {IN} ready {WORK} {WORK} {WORK}") as run:
         node.observer.open_window()
         out.write_text(str(run.process.pid))
         run.go()
@@ -127,7 +134,9 @@ def test_who_was_moved_out_is_still_of_its_claim(node: Node, mover: Path, place:
 
 
 def test_who_comes_and_goes_by_itself_is_a_visit(node: Node, mover: Path) -> None:
-    """As runtimes do: what it runs afterwards is a system task's, and no claim is broken; nor is what it bears its."""
+    """As runtimes do, with one program: what it runs then is a system task's, and no claim is broken; nor is what it
+    bears the claim's.
+    """
     own = home(os.getpid())
     with Mover(mover, f"pin {IN} ready put {procs(node.web)} 0 work 500 put {own} 0 {WORK}") as run:
         evidence = works(node, run)

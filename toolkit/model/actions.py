@@ -23,7 +23,7 @@ class CgroupMove:
     :param pid: the task's process. :param writer_pid: the writer's; 0 in runs from before they were kept.
     :param leaves: it left the claim, alive: its v2 cgroup, or in a v1 hierarchy the claim's cgroup there. Of a task of
         an unclaimed pod (``from_pods``): it left all pods.
-    :param visit: it had come by its own hand, and leaves by it, with the same program.
+    :param visit: it had come from outside, and leaves with the program that it came with.
     :param born: the writer, a task of the claim, has borne it outside (``CLONE_INTO_CGROUP``).
     :param writer_claim: whose the writer is, of a task that leaves.
     :param writer_in_pods: the writer is an unclaimed pod's.

@@ -5,8 +5,8 @@ A runtime comes and goes, and no claim is broken by that. Two things show it, an
 
 - who moved it is a runtime or a service manager, by its name, and is itself a part of the host: in no pod, and in no
   claim but a service's of the host;
-- it had come by its own hand, and leaves by its own hand with the program that it came with (a visit): the claim's own
-  program is another one, run inside, or was put in by somebody else. Of a visit what a runtime needs is excused.
+- it had come from outside, and leaves with the program that it came with (a visit): what a claim's container runs was
+  executed inside. Of a visit what a runtime needs is excused: with more CPU time on CPUs that are watched it is none.
 
 Source: kernel/cgroup/cgroup.c (``cgroup_attach_task``); docs/facts.md, "Normal on a healthy node".
 """

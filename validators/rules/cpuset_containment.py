@@ -244,8 +244,8 @@ RULE = Rule(
 
             A task that leaves the claim's cgroup without ending is a failure, whenever and wherever it runs then: which
             task, for where, by whom and when is said, and its time on watched CPUs is in `left_ns`. It is none if a
-            runtime or a service manager of the host moved it (by its name, and in no pod), or if the task had come by
-            its own hand and left by it with the program that it came with, and ran at most 1.6 s on such CPUs then.
+            runtime or a service manager of the host moved it (by its name, and in no pod), or if the task had come
+            from outside and left with the program that it came with, and ran at most 1.6 s on such CPUs then.
 
             The ledger's CPU time must agree with the cgroup's own, and its placement with the sampler and /proc.
         """),

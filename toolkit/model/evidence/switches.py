@@ -66,7 +66,7 @@ class Intruder:
         of one that did; ``""``: no claim's. Such a task's class is ``claim``, or ``foreign-pod`` where it left an
         unclaimed pod; of a visit it is what it is without.
     :param left: the thread that left, as ``CgroupMove.tid`` has it: itself, or of whom it was born; 0: nobody left.
-    :param visit: that one had come by its own hand, and left by it, with the same program.
+    :param visit: that one had come from outside, and left with the program that it came with.
     """
 
     cpu: CpuId
