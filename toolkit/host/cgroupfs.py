@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.host.cgroup_counters import CpuCounters, CpuStat, read_cpu_stat
 from toolkit.host.cgroup_members import pids, tids, whole_processes
 from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect, read_control
@@ -28,6 +29,7 @@ from toolkit.host.cgroup_paths import (
     subtree,
 )
 from toolkit.host.systemd_units import read_manager
+from toolkit.model import names
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles
@@ -74,14 +76,18 @@ def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
         for what in ("cpus", "mems"):
             values[what] = _read_set(f"{cpuset}/{path}/cpuset.{what}")
             values[f"{what}_effective"] = _read_set(f"{cpuset}/{path}/{_effective(hierarchy, what)}")
+    lacks = None
     if cpu is not None:
-        values |= _bandwidth_v2(f"{cpu}/{path}") if hierarchy.is_v2("cpu") else _bandwidth_v1(f"{cpu}/{path}")
+        limits = _bandwidth_v2(f"{cpu}/{path}") if hierarchy.is_v2("cpu") else _bandwidth_v1(f"{cpu}/{path}")
+        values |= limits
+        if path and all(value is None for value in limits.values()):
+            lacks = _no_cpu_controller(hierarchy, cpu, path)
     if memory is not None:
         name = "memory.max" if hierarchy.is_v2("memory") else "memory.limit_in_bytes"
         limit = _read_int(f"{memory}/{path}/{name}", no_limit=NO_LIMIT)
         values["memory_max_bytes"] = None if limit is None else limit_in_force(limit)
     manager = read_manager(hierarchy, cgroup, path)
-    return CgroupFiles(cgroup=cgroup, at_ns=at_ns, manager=manager, **values)  # type: ignore[arg-type]
+    return CgroupFiles(cgroup=cgroup, at_ns=at_ns, manager=manager, no_cpu_controller=lacks, **values)  # type: ignore[arg-type]
 
 
 def control_paths(hierarchy: Hierarchy, cgroup: str) -> tuple[str, ...]:
@@ -150,6 +156,33 @@ def _bandwidth_v1(directory: str) -> dict[str, CpuSet | int | None]:
         "burst_us": _read_int(f"{directory}/cpu.cfs_burst_us"),
         "shares": _read_int(f"{directory}/cpu.shares"),
     }
+
+
+def _no_cpu_controller(hierarchy: Hierarchy, mount: Path, path: str) -> str | None:
+    """Return why a cgroup has no cpu controller, in which there are tasks; ``None``: that is not known.
+
+    One without tasks may be about to be made or deleted: its directories come and go one after the other.
+    Source: Documentation/admin-guide/cgroup-v2.rst, "Enabling and Disabling", "cgroup.events".
+    """
+    if mount in hierarchy.partial or hierarchy.unified is None:
+        return None
+    if hierarchy.is_v2("cpu"):
+        offered = read_control(f"{mount}/{path}/cgroup.controllers")
+        events = read_control(f"{mount}/{path}/cgroup.events") or ""
+        if offered is None or "cpu" in offered.split() or "populated 1" not in events.splitlines():
+            return None
+        return f"cpu is missing in cgroup.subtree_control of {names.from_text('/' + path.rpartition('/')[0])}"
+    if presence.exists(mount / path):
+        return None
+    # Its tasks may be in a cgroup of another name there, which has a quota: only at or above its own they have none.
+    first, _, _ = (read_control(f"{hierarchy.unified}/{path}/cgroup.procs") or "").partition("\n")
+    own = read_control(hierarchy.root / f"proc/{first}/cgroup") if first.isdigit() and first != "0" else None
+    places = (line.split(":", 2) for line in (own or "").split("\n"))
+    where = [parts[2] for parts in places if len(parts) == 3 and "cpu" in parts[1].split(",")]
+    above = f"/{path}/"
+    if not where or not above.startswith(where[0].rstrip("/") + "/"):
+        return None
+    return "there is no such cgroup in the cpu hierarchy"
 
 
 def _read_int(path: str, no_limit: int | None = None) -> int | None:

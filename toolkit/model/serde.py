@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 import pydantic_core
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
-from pydantic_core import PydanticSerializationError
+from pydantic_core import ErrorDetails, PydanticSerializationError
 
 from toolkit.errors import InputError
 from toolkit.model import json_text
@@ -52,24 +52,35 @@ _SHAPES = {
 
 def first_problem(error: ValidationError) -> str:
     """Return the first error, with its place, on one line."""
+    problem, more = _first(error)
+    place = ".".join(map(str, problem["loc"])) or "document"
+    if problem["type"] == "extra_forbidden":
+        return f"unknown key {place}"
+    if problem["type"] == "missing":
+        return f"{place} is missing"
+    problem_text = _SHAPES.get(problem["type"], problem["msg"].removeprefix("Value error, "))
+    return f"{place}: {problem_text}{_shown(problem.get('input'))}" + (f" and {more} more" if more else "")
+
+
+def first_place(error: ValidationError) -> tuple[int | str, ...]:
+    """Return where the first error is: keys and numbers of entries."""
+    return tuple(_first(error)[0]["loc"])
+
+
+def _first(error: ValidationError) -> tuple[ErrorDetails, int]:
+    """Return the first error, in its place nothing but keys of the file, and how many others there are."""
     problems = error.errors(include_url=False)
-    problem = problems[0]
+    problem, same = problems[0], 1
     if problem["loc"] and str(problem["loc"][-1]).startswith("literal["):
         # Of the alternatives `none` and `{quotaUs: ...}` the error of the one that matched furthest says most.
         stem = problem["loc"][:-1]
         others = [one for one in problems if one["loc"][: len(stem)] == stem]
         problem = max(others, key=lambda one: (len(one["loc"]), not str(one["loc"][-1]).startswith("literal[")))
         # The alternative's own name is no key of the file.
-        problem["loc"] = (*stem, *problem["loc"][len(stem) + 1 :])
+        problem["loc"], same = (*stem, *problem["loc"][len(stem) + 1 :]), len(others)
     # Nor is what remains of our classes in the place.
-    place = ".".join(str(part) for part in problem["loc"] if not str(part).startswith(("_", "literal["))) or "document"
-    if problem["type"] == "extra_forbidden":
-        return f"unknown key {place}"
-    if problem["type"] == "missing":
-        return f"{place} is missing"
-    problem_text = _SHAPES.get(problem["type"], problem["msg"].removeprefix("Value error, "))
-    more = len(problems) - 1
-    return f"{place}: {problem_text}{_shown(problem.get('input'))}" + (f" and {more} more" if more else "")
+    problem["loc"] = tuple(part for part in problem["loc"] if not str(part).startswith(("_", "literal[")))
+    return problem, len(problems) - same
 
 
 def _shown(found: object) -> str:

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from toolkit.allocation.cpu.options.option import CpuOption
 from toolkit.allocation.cpu.options.registry import OPTIONS as CPU_OPTIONS
@@ -17,6 +21,7 @@ from toolkit.allocation.topology.options.registry import OPTIONS as TOPOLOGY_OPT
 from toolkit.errors import EXIT_CODES
 from toolkit.model.runtimes import RUNTIMES, RuntimeKind
 from toolkit.report.bpf_maps import described, map_row
+from toolkit.sources.claims_file import FILE_FIELDS
 from toolkit.verbs import VERBS, Need
 from validators.registry import RULES
 
@@ -105,6 +110,42 @@ def verbs() -> str:
     return _table(("verb", "what it does", "needs"), rows)
 
 
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "must be given"
+    value = field.get_default(call_default_factory=True)
+    if value is None:
+        return "not stated"
+    words = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"`{words}`" if value or isinstance(value, bool | int) else "none"
+
+
+def fields_of(model: type[BaseModel]) -> str:
+    """Return the table of a file's keys: what each means with its unit, and what holds where it is not given."""
+    rows = (
+        (f"`{field.alias or name}`", field.description or "", _default(field))
+        for name, field in model.model_fields.items()
+    )
+    return _table(("key", "what it says", "where it is not given"), rows)
+
+
+_PRIVILEGES = {
+    Need.NOTHING: "no privilege; of another user's files and sockets what that user may read",
+    Need.ROOT: "root: files and sockets that only root may read or write",
+    Need.OBSERVE: "root, or the capabilities below; the host's process ids; a `/sys/fs/cgroup` that can be written to",
+    Need.APPLY: "root on a machine that nobody uses, with the controllers cpu and cpuset",
+}
+
+
+def privileges() -> str:
+    """Return the table of what the verbs need."""
+    rows = (
+        (", ".join(f"`{name}`" for name, verb in VERBS.items() if verb.needs is need), words)
+        for need, words in _PRIVILEGES.items()
+    )
+    return _table(("verbs", "need"), rows)
+
+
 def maps(root: Path = ROOT) -> str:
     """Return the table of the programs' maps, from the header comments of their sources."""
     folder = root / "probes"
@@ -122,6 +163,10 @@ BLOCKS: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
     "runtimes": (runtimes, ("toolkit/apply/README.md",)),
     "verbs": (verbs, ("README.md",)),
     "maps": (maps, ("probes/README.md",)),
+    "claims file": (partial(fields_of, FILE_FIELDS["file"]), ("docs/claims-file.md",)),
+    "claims": (partial(fields_of, FILE_FIELDS["claims[]"]), ("docs/claims-file.md",)),
+    "quota": (partial(fields_of, FILE_FIELDS["quota"]), ("docs/claims-file.md",)),
+    "privileges": (privileges, ("docs/privileges.md",)),
     "options": (options, ("toolkit/allocation/README.md",)),
 }
 """Name of a block -> what generates it, and the files that have it."""

@@ -232,7 +232,7 @@ class LayerHistory:
 
     def _note(self, view: LayerView) -> None:
         stretches = self._views.setdefault((view.claim, view.layer), [])
-        if stretches and (stretches[-1].value.cpus, stretches[-1].value.mems) == (view.cpus, view.mems):
+        if stretches and replace(stretches[-1].value, at_ns=view.at_ns) == view:
             stretches[-1].last_ns = view.at_ns
         else:
             stretches.append(Stretch(view, view.at_ns, view.at_ns))

@@ -6,7 +6,7 @@ Keys are camelCase as in Kubernetes files; :mod:`toolkit.model.claims` is what t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
@@ -28,7 +28,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.documents import check_kind
 from toolkit.model.memory_units import NO_LIMIT
 from toolkit.model.names import canonical, printable, raw
-from toolkit.model.serde import first_problem, read_text
+from toolkit.model.serde import first_place, first_problem, read_text
 from toolkit.model.yaml_text import MAX_BYTES, parse_document
 
 MAX_CLAIMS = 4096
@@ -53,35 +53,82 @@ class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, alias_generator=lambda name: to_camel(name))
 
 
+def _about(text: str, **more: Any) -> Any:
+    """Return a field with what it means, its unit and what may stand there: the schema, the page and errors say it."""
+    return Field(description=text, **more)
+
+
 class _Quota(_Entry):
-    quota_us: int = Field(ge=1000, le=MAX_NUMBER)
-    period_us: int = Field(default=100_000, ge=1000, le=1_000_000)
-    burst_us: int = Field(default=0, ge=0, le=MAX_NUMBER)
+    quota_us: int = _about("CPU time for each period, in microseconds, at least 1000", ge=1000, le=MAX_NUMBER)
+    period_us: int = _about("the period, in microseconds, 1000 to 1000000", default=100_000, ge=1000, le=1_000_000)
+    burst_us: int = _about(
+        "time that may be saved up (`cpu.max.burst`), in microseconds", default=0, ge=0, le=MAX_NUMBER
+    )
 
 
 class _Claim(_Entry):
-    name: Annotated[str, StringConstraints(min_length=1, max_length=253)]
-    cgroup: Annotated[str, StringConstraints(min_length=2, max_length=4096)]
-    pod: str = ""
-    pod_uid: str = Field(default="", alias="podUID")
-    container: str = ""
-    kind: SubjectKind = SubjectKind.CONTAINER
-    cpus: CpuList | None = None
-    by_mask: bool = False
-    requested_cpus: CpuList | None = None
-    requested_mems: CpuList | None = None
-    isolation: Isolation = Isolation.HOST
-    mems: CpuList | None = None
-    quota: Literal["none"] | _Quota | None = None
-    weight: int | None = Field(default=None, ge=1, le=MAX_WEIGHT)
-    shares: int | None = Field(default=None, ge=MIN_SHARES, le=MAX_SHARES)
-    memory_bytes: Literal["none"] | Bytes | None = None
-    hugepages: dict[PageBytes, Bytes] = Field(default_factory=dict)
-    alignments: tuple[Alignment, ...] = ()
-    preferences: tuple[Preference, ...] = ()
-    max_numa_nodes: int | None = Field(default=None, ge=1, le=1024)
-    devices: tuple[str, ...] = ()
-    demand_cpus: float | None = Field(default=None, ge=0)
+    name: Annotated[str, StringConstraints(min_length=1, max_length=253)] = _about(
+        "the claim's name in verdicts, once in the file; not `pinproof-...`"
+    )
+    cgroup: Annotated[str, StringConstraints(min_length=2, max_length=4096)] = _about(
+        "path below the cgroup root (`/sys/fs/cgroup`, of v1 below each controller), once in the file; what lies below "
+        "it is covered, too"
+    )
+    pod: str = _about("the pod's name: containers of one pod are not foreign to each other", default="")
+    pod_uid: str = _about("the pod's UID, as its cgroup has it", default="", alias="podUID")
+    container: str = _about("the container's name; empty: `name`", default="")
+    kind: SubjectKind = _about(
+        "what kind of cgroup it is: `container`, `sandbox` (a pause container), `ephemeral`, `helper`, `pod` or `qos`; "
+        "the last two carry no tasks of their own, only limits",
+        default=SubjectKind.CONTAINER,
+    )
+    cpus: CpuList | None = _about("list of the CPUs on which its tasks may run, such as `2-5,8`", default=None)
+    by_mask: bool = _about(
+        "whether its threads' masks alone hold it to its CPUs (`CPUAffinity=`), and no cpuset: `true` or `false`",
+        default=False,
+    )
+    requested_cpus: CpuList | None = _about(
+        "list of the CPUs that its own cpuset asks for, where cgroups above leave it less; not stated: `cpus`",
+        default=None,
+    )
+    requested_mems: CpuList | None = _about(
+        "list of the NUMA nodes that its own cpuset asks for; not stated: `mems`", default=None
+    )
+    isolation: Isolation = _about(
+        "who may share its CPUs: `container` (nobody; needs `cpus`), `pod` (its pod's containers) or `host` (the "
+        "node's shared pool)",
+        default=Isolation.HOST,
+    )
+    mems: CpuList | None = _about("list of the NUMA nodes on which its memory may lie, such as `0`", default=None)
+    quota: Literal["none"] | _Quota | None = _about(
+        "CPU time: `none` (it has no CFS quota), or a mapping of `quotaUs`, `periodUs` and `burstUs`, such as "
+        "`{quotaUs: 50000, periodUs: 100000}` for half a CPU",
+        default=None,
+    )
+    weight: int | None = _about("`cpu.weight` (v2), a number of 1 to 10000", default=None, ge=1, le=MAX_WEIGHT)
+    shares: int | None = _about(
+        "`cpu.shares` (v1), a number of 2 to 262144", default=None, ge=MIN_SHARES, le=MAX_SHARES
+    )
+    memory_bytes: Literal["none"] | Bytes | None = _about(
+        "limit of memory: a number of bytes, or `none` (it has no limit)", default=None
+    )
+    hugepages: dict[PageBytes, Bytes] = _about(
+        "limits of huge pages: a mapping of page sizes to limits, both in bytes, such as `{2097152: 4194304}`",
+        default_factory=dict,
+    )
+    alignments: tuple[Alignment, ...] = _about(
+        "list of what is guaranteed about where its CPUs lie: " + ", ".join(f"`{one}`" for one in Alignment), default=()
+    )
+    preferences: tuple[Preference, ...] = _about(
+        "list of what is preferred, and reported only: " + ", ".join(f"`{one}`" for one in Preference), default=()
+    )
+    max_numa_nodes: int | None = _about(
+        "the most NUMA nodes on which its CPUs may lie, 1 to 1024", default=None, ge=1, le=1024
+    )
+    devices: tuple[str, ...] = _about("list of PCI addresses (`0000:81:00.0`) that it was given", default=())
+    demand_cpus: float | None = _about(
+        "CPUs' worth of work that it offers: whether it reaches its quota is judged by that", default=None, ge=0
+    )
 
     def claim(self) -> Claim:
         quota = self.quota if isinstance(self.quota, _Quota) else None
@@ -117,16 +164,72 @@ class ClaimsDocument(BaseModel):
     """The file as it is written; its JSON Schema ships with pinproof."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-    api_version: Literal["pinproof/v1"] = Field(alias="apiVersion")
-    kind: Literal["Claims"]
-    reserved_cpus: CpuList = Field(default=CpuSet(), alias="reservedCPUs")
-    strict_reservation: bool = Field(default=False, alias="strictReservation")
-    policy: ExclusivePolicy = ExclusivePolicy.K8S
-    pods_root: str | None = Field(default=None, alias="podsRoot")
-    transition_limit_ms: float | None = Field(default=None, ge=0, alias="transitionLimitMs")
-    noise_budget_ns_per_s: int | None = Field(default=None, ge=0, alias="noiseBudgetNsPerS")
-    reconcile_period_s: float | None = Field(default=None, gt=0, alias="reconcilePeriodS")
-    claims: tuple[_Claim, ...] = Field(max_length=MAX_CLAIMS)
+    api_version: Literal["pinproof/v1"] = _about("`pinproof/v1`", alias="apiVersion")
+    kind: Literal["Claims"] = _about("`Claims`")
+    reserved_cpus: CpuList = _about(
+        "list of the CPUs that are the system's, such as `0-1`", default=CpuSet(), alias="reservedCPUs"
+    )
+    strict_reservation: bool = _about(
+        "whether no workload may run on them: `true` or `false`", default=False, alias="strictReservation"
+    )
+    policy: ExclusivePolicy = _about(
+        "what may run on exclusive CPUs beside their owner: `k8s` (no other pod; system tasks are noise) or "
+        "`strict-isolation` (nothing but per-CPU kernel threads)",
+        default=ExclusivePolicy.K8S,
+    )
+    pods_root: str | None = _about(
+        "cgroup below which everything is a pod, such as `/kubepods`: what has no claim there is a foreign pod",
+        default=None,
+        alias="podsRoot",
+    )
+    transition_limit_ms: float | None = _about(
+        "how long a change of a claim may take until it holds, in milliseconds; not stated: it is measured only",
+        default=None,
+        ge=0,
+        alias="transitionLimitMs",
+    )
+    noise_budget_ns_per_s: int | None = _about(
+        "time of others on each exclusive CPU, in nanoseconds for each second; not stated: it is measured only",
+        default=None,
+        ge=0,
+        alias="noiseBudgetNsPerS",
+    )
+    reconcile_period_s: float | None = _about(
+        "the kubelet's reconcile period, within which its layers may differ, in seconds; not stated: none may",
+        default=None,
+        gt=0,
+        alias="reconcilePeriodS",
+    )
+    claims: tuple[_Claim, ...] = _about(f"list of the claims, 1 to {MAX_CLAIMS}", max_length=MAX_CLAIMS)
+
+
+FILE_FIELDS: dict[str, type[BaseModel]] = {"file": ClaimsDocument, "claims[]": _Claim, "quota": _Quota}
+"""What has keys, by where it stands."""
+
+
+_INNER: dict[str, type[BaseModel]] = {"claims": _Claim, "quota": _Quota}
+
+
+def _refused(error: ValidationError, data: object) -> tuple[str, str]:
+    """Return what is wrong, with the claim's name, and what is expected in that place."""
+    problem = first_problem(error)
+    place = [str(part) for part in first_place(error)]
+    claims = data.get("claims") if isinstance(data, dict) else None
+    at = int(place[1]) if len(place) > 1 and place[0] == "claims" and place[1].isdigit() else None
+    name = ""
+    if at is not None and isinstance(claims, list) and at < len(claims) and isinstance(claims[at], dict):
+        name = printable(str(claims[at].get("name") or "")[:80])
+    found = f"claim {name!r}: {problem}" if name else problem
+    model: type[BaseModel] = ClaimsDocument
+    expected = EXPECTED
+    for part in place:
+        fields = {field.alias or key: field for key, field in model.model_fields.items()}
+        if part in fields:
+            expected = f"{part}: {fields[part].description}"
+            model = _INNER.get(part, model)
+        elif not part.isdigit() and part == place[-1]:
+            expected = f"one of {', '.join(fields)}"
+    return found, expected
 
 
 def parse_claims(text: str, where: str) -> ClaimSet:
@@ -139,7 +242,8 @@ def parse_claims(text: str, where: str) -> ClaimSet:
     try:
         document = ClaimsDocument.model_validate(data)
     except ValidationError as error:
-        raise InputError(where, first_problem(error), EXPECTED) from None
+        found, expected = _refused(error, data)
+        raise InputError(where, found, expected) from None
     claims = ClaimSet(
         claims=tuple(entry.claim() for entry in document.claims),
         reserved_cpus=document.reserved_cpus,

@@ -15,6 +15,9 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence
 from validators.queries import file_history, view
 
+LEDGER_RATIO = 0.05
+"""Of a cgroup's CPU time: more of it that the ledger has not, or has beyond, and by CPU it is not known."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child:
@@ -22,6 +25,7 @@ class Child:
 
     :param weight: the scheduler's own weight (v1 shares; v2 weight by the kernel's conversion).
     :param halves_ns: CPU time in the first and second half of the window, where the ledger has slots.
+    :param by_cpu_ns: CPU time on each CPU, where the ledger saw all of it.
     """
 
     cgroup: str
@@ -32,6 +36,7 @@ class Child:
     usage_ns: int = 0
     window_ns: int = 0
     halves_ns: tuple[int, int] | None = None
+    by_cpu_ns: dict[int, int] | None = None
 
 
 def scheduler_weight(files: CgroupFiles) -> int | None:
@@ -96,6 +101,7 @@ def _child(cgroup: str, below: list[Claim], evidence: Evidence) -> Child:
         usage_ns=row.usage_ns,
         window_ns=row.window_ns,
         halves_ns=_halves(names, evidence),
+        by_cpu_ns=_by_cpu(names, row.usage_ns, evidence),
     )
 
 
@@ -116,6 +122,15 @@ def _granted(claim: Claim, evidence: Evidence) -> CpuSet | None:
 def _weight(files: tuple[CgroupFiles, ...], cgroup: str) -> int | None:
     own = view.files_of(files, cgroup)
     return None if own is None else scheduler_weight(own)
+
+
+def _by_cpu(names: tuple[str, ...], usage_ns: int, evidence: Evidence) -> dict[int, int] | None:
+    """Return the CPU time of claims by CPU; ``None`` where it does not add up to that of their cgroup."""
+    found: dict[int, int] = {}
+    for name in set(names):
+        for row in view.by_claim(evidence.cpu_use).get(name, ()):
+            found[row.cpu] = found.get(row.cpu, 0) + row.run_ns
+    return found if abs(sum(found.values()) - usage_ns) <= LEDGER_RATIO * usage_ns else None
 
 
 def _halves(names: tuple[str, ...], evidence: Evidence) -> tuple[int, int] | None:

@@ -57,13 +57,15 @@ class Case:
     usage_ns: int
     nr_periods: int
     nr_throttled: int
+    lacking: str = ""
+    """Why no counter of the kernel's says anything, in words: the ledger alone knows the usage."""
     unbound: tuple[str, ...] = ()
     """What runs in the group and is outside CFS bandwidth, for people: real-time and deadline threads, sched_ext."""
 
     @property
     def bound(self) -> Bound:
         """The most CPU time that the promise allows. The count of periods says nothing about unbound tasks."""
-        return bandwidth.upper(self.limit, self.conditions, None if self.unbound else self.nr_periods)
+        return bandwidth.upper(self.limit, self.conditions, None if self.unbound or self.lacking else self.nr_periods)
 
     @property
     def ledger_ns(self) -> int:
@@ -187,8 +189,11 @@ def make_case(
     own = view.level(levels, 0)
     if own is None or own.window_ns <= 0:
         return "its bandwidth counters were not read"
-    if own.usage_ns is None or own.nr_periods is None or own.nr_throttled is None:
-        return f"{own.cgroup} has no bandwidth counters (no cpu controller)"
+    usage_ns, nr_periods, nr_throttled, lacking = own.usage_ns, own.nr_periods, own.nr_throttled, ""
+    if usage_ns is None or nr_periods is None or nr_throttled is None:
+        lacking = f"{own.cgroup} has no bandwidth counters{_why_none(evidence, own.cgroup)}"
+        usage_ns = sum(row.run_ns for row in rows) if own.bpf_usage_ns is None else own.bpf_usage_ns
+        nr_periods = nr_throttled = 0
     quota_us = claim.quota_us or 0
     rounds = view.by_systemd(evidence, own.cgroup)
     if own.quota_us is not None and bandwidth.same_limit(
@@ -208,11 +213,19 @@ def make_case(
         conditions=replace(
             conditions_of(evidence, own.window_ns, cpus, sum(row.standstill_ns for row in rows)), lives=own.lives
         ),
-        usage_ns=own.usage_ns,
-        nr_periods=own.nr_periods,
-        nr_throttled=own.nr_throttled,
+        usage_ns=usage_ns,
+        nr_periods=nr_periods,
+        nr_throttled=nr_throttled,
+        lacking=lacking,
         unbound=unbound(evidence, names),
     )
+
+
+def _why_none(evidence: Evidence, cgroup: str) -> str:
+    """Say why a cgroup has no counters, where the reader of its files knew."""
+    ends = [view.files_of(files, cgroup) for files in (evidence.files_before, evidence.files_after)]
+    reason = next((files.no_cpu_controller for files in ends if files is not None and files.no_cpu_controller), "")
+    return f": it has no cpu controller ({reason}), so there is no quota" if reason else " (no cpu controller)"
 
 
 @memoised

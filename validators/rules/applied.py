@@ -236,6 +236,8 @@ def _shown(value: object) -> str:
 
 def _quota_problem(reading: Compared, claim: Claim, files: CgroupFiles) -> str | None:
     promised = claim.quota_us if claim.quota_us is not None else -1
+    if files.no_cpu_controller:
+        return _lacking(files, bandwidth.shown(promised, claim.period_us)) if promised >= 0 else ""
     if files.quota_us is None or (promised >= 0 and files.period_us is None) or kept(claim, files):
         return None
     by_systemd = systemd_wrote(files.cgroup, files.manager)
@@ -249,6 +251,8 @@ def _quota_problem(reading: Compared, claim: Claim, files: CgroupFiles) -> str |
 
 def _weight_problem(reading: Compared, claim: Claim, files: CgroupFiles) -> str | None:
     """Compare in the unit that the hierarchy has; shares become a weight by one of two published formulas."""
+    if files.no_cpu_controller:
+        return _lacking(files, f"{claim.shares} shares" if claim.weight is None else str(claim.weight))
     if files.weight is not None and claim.weight is not None:
         return _equal(claim.weight, files.weight)
     if files.shares is not None and claim.shares is not None:
@@ -261,6 +265,10 @@ def _weight_problem(reading: Compared, claim: Claim, files: CgroupFiles) -> str 
         reading.measures["weight_formula"] = name
         return ""
     return None
+
+
+def _lacking(files: CgroupFiles, promised: str) -> str:
+    return f"none, promised {promised}: the cgroup has no cpu controller ({files.no_cpu_controller})"
 
 
 def _memory_problem(promised: int, found: int | None) -> str | None:
@@ -282,7 +290,9 @@ RULE = Rule(
             is not judged.
 
             A value that differs in a reading is a failure, even if it was changed back later; the verdict gives the
-            time of that reading and the last writer before it, if the kernel reports it. The verdict is undecided if a
+            time of that reading and by whom it was changed, if the kernel reports it. A cgroup with tasks that has no
+            cpu controller (no such cgroup in the v1 cpu hierarchy; cpu missing in the parent's cgroup.subtree_control)
+            has no quota and no weight: it is read as none. The verdict is undecided if a
             value could not be read, if files were for more than 3 s neither read nor known to be unwritten, if a file
             was written to during every reading, or if cpuset.cpus differs only since one of its CPUs went offline
             (dated up to 0.5 s late).

@@ -8,7 +8,7 @@ from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import file_history, view
 from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
-from validators.quota.broken import broken
+from validators.quota.broken import broken, burst, too_much
 from validators.quota.case import Case, Finding, make_case, passed, undecided
 from validators.quota.kept import UNKNOWN
 from validators.quota.slots import slots_of
@@ -44,7 +44,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
                 finding = _short_life(claim, evidence, rows) or _short_pod(claim, claims, evidence) or undecided(case)
             else:
                 measures = case.measures()
-                finding = broken(case) or _incomplete(case) or _kept(case)
+                finding = _uncounted(case, claims, rows) if case.lacking else _counted(case)
         older = view.older_word(claim, evidence) if finding.outcome is Outcome.FAILED else ""
         verdicts.append(
             Verdict(
@@ -56,6 +56,21 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
             )
         )
     return tuple(verdicts)
+
+
+def _counted(case: Case) -> Finding:
+    return broken(case) or _incomplete(case) or _kept(case)
+
+
+def _uncounted(case: Case, claims: ClaimSet, rows: list[CpuUse]) -> Finding:
+    """Judge by the ledger alone, where the kernel counts nothing: what was used beyond the promise was used."""
+    found = [finding for finding in (too_much(case), burst(case)) if finding is not None]
+    worst = next((one for one in found if one.outcome is Outcome.FAILED), found[0] if found else None)
+    if worst is None:
+        used = f"{case.lacking}; by the ledger it used {case.cpus(case.usage_ns)}, no more than was promised"
+        short = _short_life(case.claim, case.evidence, rows) or _short_pod(case.claim, claims, case.evidence)
+        return short or undecided(used)
+    return Finding(worst.outcome, f"{case.lacking}; by the ledger: {worst.reason}")
 
 
 def _short_life(claim: Claim, evidence: Evidence, rows: list[CpuUse]) -> Finding | None:
@@ -185,6 +200,9 @@ RULE = Rule(
             claim was throttled before the promised quota was used up (each throttled period proves a whole quota of
             usage, however busy the host is); an ancestor with less bandwidth throttled it, also one that had that quota
             for a part of the window and none otherwise.
+
+            Without a cpu controller there is no quota, and the kernel counts nothing: what the ledger says was used
+            beyond the promise is failed all the same.
 
             Undecided: the load asks for more than the quota, but got less without being throttled (the host was busy,
             and run delay and steal are reported; or an ancestor with enough bandwidth, which others may have used up,

@@ -8,9 +8,11 @@ import re
 
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpu_units import weights_of_shares
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, Runtime
 from toolkit.model.runtimes import RUNTIMES
 from toolkit.model.verdict import Measure, Outcome, Verdict
+from toolkit.model.wording import cpus_text, listed
 from validators.queries import view
 from validators.queries.competition import Child, families
 from validators.rule import Judgement, Rule, RuleDoc, prose
@@ -118,7 +120,42 @@ def _share(
         return Outcome.UNDECIDED, f"{text} {band}, but others used {1 - total / capacity:.0%} of the CPUs {own.cpus}"
     if cpus > 1 and not _both_halves(own, rivals, odds):
         return Outcome.UNDECIDED, f"{text} {band}, but not in both halves of the window: tasks were still being spread"
+    if cpus > 1:
+        places = _on_each_cpu(own, rivals, odds, evidence)
+        if places is None:
+            return Outcome.UNDECIDED, f"{text} {band}, but how much of it on which CPU is not known"
+        above = [cpu for cpu, side in places.items() if side > 0]
+        below = [cpu for cpu, side in places.items() if side < 0]
+        if cpus not in (len(above), len(below)):
+            return Outcome.UNDECIDED, f"{text} {band}, but not on each CPU: {_placed(above, below)}"
+        return Outcome.FAILED, f"{text} {band}, and {'more' if above else 'less'} than its part on each CPU"
     return Outcome.FAILED, f"{text} {band}"
+
+
+def _on_each_cpu(own: Child, rivals: list[Child], odds: float, evidence: Evidence) -> dict[int, int] | None:
+    """Return of each CPU whether the child had more (1) or less (-1) there than its weight's part, or neither (0).
+
+    Its entity on a CPU weighs a part of its weight, by its load there, and over all CPUs no more than its weight: where
+    it had less than its part on one CPU because its tasks are nice or elsewhere, it had more on another.
+    """
+    if own.by_cpu_ns is None or any(child.by_cpu_ns is None for child in rivals):
+        return None
+    standstill = evidence.standstill_by_cpu_ns or {}
+    found = {}
+    for cpu in own.cpus:
+        used = own.by_cpu_ns.get(cpu, 0)
+        total = used + sum((child.by_cpu_ns or {}).get(cpu, 0) for child in rivals)
+        lag = 2 * (LAG_NS + view.tick_ns(evidence)) + max(view.steal_ns(evidence), standstill.get(cpu, 0))
+        more = used > total * _part(odds * IMBALANCE) + lag
+        found[cpu] = int(more) - int(used < total * _part(odds / IMBALANCE) - lag)
+    return found
+
+
+def _placed(above: list[int], below: list[int]) -> str:
+    sides = (("more", CpuSet.of(above)), ("less", CpuSet.of(below)))
+    parts = [f"{what} than its part on {cpus_text(cpus)}" for what, cpus in sides if cpus]
+    where = listed(parts) if parts else "about its part on each"
+    return f"{where}; the kernel divides a cgroup's weight between its CPUs by the load of its own tasks (nice, pinned)"
 
 
 def _part(odds: float) -> float:
@@ -190,8 +227,15 @@ RULE = Rule(
             The weights are read from cpu.weight or cpu.shares at both ends of the window, never computed from requests.
             Throttled children and those with too little work are left out.
 
-            A deviation is undecided if other tasks used more than 5 % of these CPUs, or if only one half of the window
-            shows it. A claim that is not known to have competed with a sibling is undecided.
+            On several CPUs the kernel promises a weight to the cgroup, not to its tasks. On each CPU the cgroup weighs
+            that part of its weight which its load there is of its load on all CPUs (calc_group_shares): nice and pinned
+            threads of its own count, and the parts sum up to its weight. So it can have less than its part on one CPU,
+            more on another and less in all, while the kernel does what it documents. A deviation is failed only where
+            it is in the same direction on every CPU: no load of its own does that.
+
+            A deviation is undecided if it is not on every CPU, if other tasks used more than 5 % of these CPUs, or if
+            only one half of the window shows it. A claim that is not known to have competed with a sibling is
+            undecided.
 
             Where the runtime is known, the weight must come from its formula: runc >= 1.3.2 and crun >= 1.23 convert
             shares to weights by the new formula, older ones and cgroupfs by the old.
@@ -202,11 +246,13 @@ RULE = Rule(
             interrupt there, whichever is more), which is charged to the running task.
 
             On several CPUs the balancer lets their loads differ by 25 % (imbalance_pct), so the odds may differ by that
-            ratio; on one CPU they may not. A window so short that half or twice the share would be allowed is
+            ratio, in all and on each; on one CPU they may not.
+            A window so short that half or twice the share would be allowed is
             undecided.
         """),
         source=prose("""
             Documentation/scheduler/sched-design-CFS.rst, sched-eevdf.rst; admin-guide/cgroup-v2.rst (cpu.weight);
+            kernel/sched/fair.c (calc_group_shares: shares * grq->load / tg->load_avg, at most shares);
             docs/failures.md F63, F64, docs/facts.md K-weight, K24
         """),
         negative_control=prose("""

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.validators.evidence_builder import SECOND, bandwidth, claim_set, cpus, evidence, files
+from tests.unit.validators.evidence_builder import SECOND, bandwidth, claim_set, cpus, evidence, files, use
 from toolkit.model.claims import Claim
-from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence, Runtime, Transition, UsageBin
+from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Runtime, Transition, UsageBin
 from toolkit.model.verdict import Outcome, Verdict
 from validators.queries.competition import scheduler_weight
 from validators.rules.weight_share import RULE, runtime_formula
@@ -97,10 +97,53 @@ def bins(halves_a: tuple[float, float], halves_b: tuple[float, float]) -> tuple[
 def test_on_two_cpus_the_balancer_has_its_say(used: float, halves: tuple[float, float] | None, outcome: str) -> None:
     """Odds may be off by a quarter; more fails only if both halves of the window show it."""
     slots = () if halves is None else bins(halves, (10 - halves[0], 10 - halves[1]))
-    found = contest(used, 20 - used, granted="0-1", usage_bins=slots)
-    both = [claim(name, path, cpus=cpus("0-1"), demand_cpus=2.0) for name, path in (("a", A), ("b", B))]
+    found = contest(used, 20 - used, granted="0-1", usage_bins=slots, cpu_use=by_cpu((used / 2, used / 2)))
 
-    assert judged(found, *both).outcome.value == outcome
+    assert judged(found, *BOTH).outcome.value == outcome
+
+
+BOTH = [claim(name, path, cpus=cpus("0-1"), demand_cpus=2.0) for name, path in (("a", A), ("b", B))]
+
+
+def by_cpu(used_a: tuple[float, ...]) -> tuple[CpuUse, ...]:
+    """Rows of the ledger: what ``a`` had of ten seconds of each CPU, ``b`` the rest."""
+    parts = {"a": used_a, "b": tuple(10 - used for used in used_a)}
+    return tuple(
+        use(name, cpu, run_ns=round(used * SECOND)) for name, part in parts.items() for cpu, used in enumerate(part)
+    )
+
+
+@pytest.mark.parametrize(
+    ("used", "outcome", "said"),
+    [
+        ((6.63, 0.28), "undecided", "more than its part on CPU 0 and less than its part on CPU 1"),
+        ((6.3, 2.2), "undecided", "more than its part on CPU 0 and less than its part on CPU 1"),
+        ((5.0, 1.0), "undecided", "but not on each CPU: less than its part on CPU 1"),
+        ((3.0, 3.0), "failed", "and less than its part on each CPU"),
+        ((3.0, 0.0), "failed", "and less than its part on each CPU"),
+        ((9.9, 7.0), "failed", "and more than its part on each CPU"),
+    ],
+    ids=("nice-19", "six-and-one-pinned", "not-known", "deprived", "deprived-most-on-one", "took-more"),
+)
+def test_nice_and_pinned_threads_within_are_the_groups_own(used: tuple[float, float], outcome: str, said: str) -> None:
+    """Equal weights: the first two are by the kernel's formula; less or more on each CPU no load of its own does."""
+    total = sum(used)
+    slots = bins((total / 2, total / 2), (10 - total / 2, 10 - total / 2))
+    found = contest(total, 20 - total, 100, 100, granted="0-1", usage_bins=slots, cpu_use=by_cpu(used))
+
+    verdict = judged(found, *BOTH)
+
+    assert verdict.outcome.value == outcome
+    assert said in verdict.reason
+
+
+def test_where_is_not_known() -> None:
+    """Rows that do not add up to the cgroup's time say nothing of CPUs."""
+    slots = bins((3, 3), (7, 7))
+    found = contest(6, 14, 100, 100, granted="0-1", usage_bins=slots, cpu_use=by_cpu((3, 2)))
+
+    assert judged(found, *BOTH).outcome is Outcome.UNDECIDED
+    assert "on which CPU is not known" in judged(found, *BOTH).reason
 
 
 def test_who_has_no_work_for_each_cpu_does_not_compete() -> None:

@@ -32,6 +32,9 @@ class CgroupFiles:
     memory_max_bytes: int | None = None
     manager: CgroupManager = CgroupManager.UNKNOWN
     """The manager that wrote them, where that was read."""
+    no_cpu_controller: str | None = None
+    """Why a cgroup in which there are tasks has no cpu controller, and so neither quota nor weight; ``None``: it has
+    one, or that is not known (also in runs from before it was read)."""
 
     @property
     def empty(self) -> bool:

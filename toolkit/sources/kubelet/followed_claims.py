@@ -80,6 +80,7 @@ class Followed:
                 at_ns=asked_ns.get(self._ids[view.claim], at_ns) if view.layer is Layer.RUNTIME else at_ns,
                 cpus=view.cpus,
                 mems=view.mems,
+                api_cpus=view.api_cpus,
             )
             for view in self._views
             if not (silent and view.layer is Layer.CHECKPOINT)

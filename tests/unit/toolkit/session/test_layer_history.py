@@ -8,7 +8,7 @@ from tests.unit.validators.evidence_builder import evidence
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Following, Forgotten, Gauges
-from toolkit.model.layers import Layer, LayerView
+from toolkit.model.layers import ApiCpus, Layer, LayerView
 from toolkit.model.node_reading import MissingPart
 from toolkit.model.state_files import StateReading
 from toolkit.session.layer_history import LayerHistory
@@ -223,3 +223,19 @@ def test_what_a_state_file_said_before_the_window_reaches_back_for_two_reconcile
     for at_s in range(100, 131, 2):
         history.read(reading(at_s, "0-3"), at_s * SECOND)
     assert history.node_evidence(120 * SECOND, SECOND).state_files == ()
+
+
+def test_a_version_that_becomes_known_is_new_although_the_cpus_are_the_same() -> None:
+    """From 8 s on the kubelet can be asked: what its pod-resources means is known for the window."""
+    history = LayerHistory("kubelet")
+    for at_s in range(2, 15, 2):
+        meant = ApiCpus.EITHER if at_s < 8 else ApiCpus.POOL
+        said = LayerView(
+            claim="be/main", layer=Layer.POD_RESOURCES, at_ns=at_s * SECOND, cpus=CpuSet.parse("0-1"), api_cpus=meant
+        )
+        history.read(replace(reading(at_s, "0-1"), layers=(said,)), at_s * SECOND)
+
+    rows = list(history.node_evidence(0, 20 * SECOND).layers)
+    layers = claim_layers(Claim(name="be/main", cgroup="/c"), evidence(), rows, [])
+    assert [(one.first_ns // SECOND, one.last_ns // SECOND) for one in layers.api] == [(2, 14)]
+    assert layers.api_cpus is ApiCpus.POOL

@@ -140,3 +140,33 @@ def test_refuses_cpus_that_the_machine_does_not_have() -> None:
     check_host(claims, CpuSet.parse("0-7"), "claims.yaml")
     with pytest.raises(InputError, match=r"db: CPUs 4-5 do not exist here; expected CPUs within 0-3"):
         check_host(claims, CpuSet.parse("0-3"), "claims.yaml")
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("quota: 50000", ["claim 'web'", "found '50000'", "quotaUs", "periodUs", "burstUs", "`none`"]),
+        ("quota: 0.5", ["claim 'web'", "found '0.5'", "quotaUs", "periodUs", "burstUs", "`none`"]),
+        ("quota: half", ["claim 'web'", "found 'half'", "quotaUs", "periodUs"]),
+        ("quota: [50000, 100000]", ["claim 'web'", "a mapping is expected", "quotaUs"]),
+        ("quota: {quota: 5}", ["claim 'web'", "quotaUs", "microseconds"]),
+        ("quota: {quotaUs: 5000, period: 5}", ["claim 'web'", "unknown key", "one of quotaUs, periodUs, burstUs"]),
+        ("memoryBytes: 1Gi", ["claim 'web'", "found '1Gi'", "a number of bytes"]),
+        ("isolation: own", ["claim 'web'", "`container`", "`pod`", "`host`"]),
+        ("Cpus: 1", ["claim 'web'", "unknown key", "one of name, cgroup, pod"]),
+    ],
+)
+def test_a_wrong_value_of_a_claim_names_the_claim_and_what_is_expected(entry: str, words: list[str]) -> None:
+    """Not the kind of file: that was right."""
+    with pytest.raises(InputError) as caught:
+        parse_claims(HEAD + f"  - {{name: web, cgroup: /web, {entry}}}\n", "claims.yaml")
+
+    assert [word for word in words if word not in str(caught.value)] == []
+    assert "and 1 more" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_key_of_the_file_names_those_that_are_known() -> None:
+    """As ``reservedCpus``."""
+    with pytest.raises(InputError, match="unknown key reservedCpus; expected one of apiVersion, kind, reservedCPUs"):
+        parse_claims(HEAD.replace("reservedCPUs", "reservedCpus"), "claims.yaml")

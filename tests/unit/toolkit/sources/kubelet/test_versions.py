@@ -10,8 +10,9 @@ import pytest
 
 from tests.unit.toolkit.sources.kubelet.followed_node import API, OWNER, Node, allocates, claim, made_node
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
-from tests.unit.toolkit.sources.socket_server import status
+from tests.unit.toolkit.sources.socket_server import POD_RESOURCES, field, served, status
 from toolkit.model.feature_gates import FeatureGates
+from toolkit.model.layers import ApiCpus, Layer
 from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.model.releases import OWNERS_WITHOUT_QUOTA, POD_BUDGETS
 from toolkit.sources.kubelet.follow import KubeletSource
@@ -114,3 +115,20 @@ def test_what_shows_how_old_a_kubelet_is_at_least() -> None:
     shown = NodeReading(metrics='kubelet_cpu_manager_allocation_per_numa{numa_node="0"} 2\n')
     assert not Versions(shown, none).unknown(OWNERS_WITHOUT_QUOTA, UID)
     assert Versions(NodeReading(kubelet_version="nonsense"), none).unknown(OWNERS_WITHOUT_QUOTA, UID)
+
+
+@pytest.mark.parametrize(
+    ("version", "meant"),
+    [("v1.20.2", ApiCpus.POOL), ("v1.23.0", ApiCpus.OWN), ("v1.38.1", ApiCpus.OWN), ("", ApiCpus.EITHER)],
+)
+def test_how_a_followed_kubelet_means_the_cpus_of_pod_resources(node: Node, version: str, meant: ApiCpus) -> None:
+    """A watch asks the same table as ``judge --capture``: before v1.23 a container that owns none has the pool's."""
+    if version:
+        of_version(node, version)
+    row = field(1, "web") + field(2, "default") + field(3, field(1, "app") + field(3, bytes([0, 1])))
+    socket = node.root / "var/lib/kubelet/pod-resources/kubelet.sock"
+    socket.parent.mkdir(parents=True)
+    with served(socket, POD_RESOURCES, List=field(1, row)):
+        views = [view for view in node.read().layers if view.layer is Layer.POD_RESOURCES]
+
+    assert [(view.claim, str(view.cpus), view.api_cpus) for view in views] == [("web/app", "0-1", meant)]
