@@ -117,6 +117,8 @@ class Rule:
     spared: Spared = _none
     needs: Needs = _files
     of_node: bool = False
+    of_others: bool = False
+    """It judges which other tasks ran on its subject's CPUs: unseen tasks of another claim leave it in doubt."""
 
     @property
     def id(self) -> str:
@@ -126,7 +128,9 @@ class Rule:
     def __call__(self, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         """Judge, and turn each ``passed`` that rests on incomplete evidence into ``undecided``."""
         verdicts = self.check(claims, evidence)
-        return withhold_passes(verdicts, self.rests_on(claims), claims, evidence, of_node=self.of_node)
+        return withhold_passes(
+            verdicts, self.rests_on(claims), claims, evidence, of_node=self.of_node, of_others=self.of_others
+        )
 
     def rests_on(self, claims: ClaimSet) -> frozenset[Witness]:
         """Return the witnesses whose blindness makes it undecided, for these claims."""

@@ -104,10 +104,12 @@ def withhold_passes(
     evidence: Evidence,
     *,
     of_node: bool = False,
+    of_others: bool = False,
 ) -> tuple[Verdict, ...]:
     """Turn each ``passed`` that rests on a doubted witness into ``undecided``, with the reasons.
 
     :param of_node: none of the verdicts is about a claim, whatever its subject is called.
+    :param of_others: they are about what others ran on the subjects' own CPUs.
     """
     blind = bool(evidence.coverage.blindness)
     if not blind and all(verdict.outcome is not Outcome.PASSED for verdict in verdicts):
@@ -117,7 +119,7 @@ def withhold_passes(
         return verdicts
     names = frozenset[str]() if of_node else _names(claims)
     doubted = {doubt.claim for doubt in relevant}
-    wide = [doubt for doubt in relevant if doubt.claim is not None and doubt.cpus]
+    wide = [doubt for doubt in relevant if of_others and doubt.claim is not None and doubt.cpus]
     if wide:
         doubted |= {
             owner for doubt in wide for owner, cpus in _owners(claims).items() if doubt.cpus and doubt.cpus & cpus
@@ -132,7 +134,7 @@ def withhold_passes(
             return every.weigh(verdict)  # A verdict about the node rests on the evidence of every claim.
         if verdict.subject not in doubted:
             return shared.weigh(verdict)
-        own = _owners(claims).get(verdict.subject, CpuSet())
+        own = _owners(claims).get(verdict.subject, CpuSet()) if of_others else CpuSet()
         about = [
             doubt
             for doubt in relevant

@@ -162,4 +162,5 @@ RULE = Rule(
     check,
     spared=spared,
     needs=needs_switches,
+    of_others=True,
 )

@@ -168,4 +168,5 @@ RULE = Rule(
     ),
     check,
     needs=needs_switches,
+    of_others=True,
 )

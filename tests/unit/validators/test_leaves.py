@@ -187,6 +187,7 @@ def test_a_stray_weakens_every_owner_on_whose_cpus_it_may_be(where: str | None, 
     found = evidence(coverage=replace(coverage(), blindness=(spot,)))
 
     assert judged(exclusive_cpus.RULE, "db", found).outcome is outcome
+    assert judged(cpuset_containment.RULE, "db", found).outcome is PASSED, "its own tasks were all seen"
 
 
 def test_throttled_by_a_cgroup_below() -> None:
