@@ -13,7 +13,17 @@ from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.host.btf import KERNEL_BTF, Btf
 
 WANTED: dict[str, tuple[str, ...]] = {
-    "task_struct": ("pid", "tgid", "flags", "cgroups", "signal", "nr_cpus_allowed", "comm", "self_exec_id"),
+    "task_struct": (
+        "pid",
+        "tgid",
+        "flags",
+        "cgroups",
+        "signal",
+        "nr_cpus_allowed",
+        "comm",
+        "start_time",
+        "self_exec_id",
+    ),
     "signal_struct": ("nr_threads",),
     "css_set": ("dfl_cgrp", "subsys"),
     "cgroup": ("self", "kn", "root", "level"),
@@ -49,6 +59,11 @@ DESCRIPTORS: dict[str, tuple[str, ...]] = {
 }
 """Which file a descriptor is."""
 
+UNANNOUNCED: dict[str, int] = {"io_thread": 0x10, "user_worker": 0x4000}
+"""Which flag of ``task_struct.flags`` a thread has that no fork event announces, by the member of ``kernel_clone_args``
+that asks for it: PF_IO_WORKER (workers and pollers of io_uring are threads of their process since Linux 5.12),
+PF_USER_WORKER (those of vhost since 6.4). Source: include/linux/sched.h; kernel/fork.c, ``create_io_thread``."""
+
 CPUSET_SUBSYS = ("cgroup_subsys_id", "cpuset_cgrp_id")
 """Where the cpuset controller stands in ``css_set.subsys``."""
 
@@ -72,7 +87,8 @@ def settings(root: Path) -> dict[str, int]:
     places = _offsets(btf, WANTED | {"cgroup": (*WANTED["cgroup"], ancestors)})
     found = {"OFF_" + name.replace(".", "_").upper(): value for name, value in places.items()} | _known(btf, ARRIVAL)
     # A kernel without cpusets has nothing to ask for: no claim has one then, and the program never reads it.
-    return found | {"CPUSET_SUBSYS": btf.enumerator(*CPUSET_SUBSYS) or 0}
+    flags = sum(flag for member, flag in UNANNOUNCED.items() if btf.has_member("kernel_clone_args", member))
+    return found | {"CPUSET_SUBSYS": btf.enumerator(*CPUSET_SUBSYS) or 0, "PF_UNANNOUNCED": flags}
 
 
 def of_open_files(root: Path) -> dict[str, int]:

@@ -29,7 +29,8 @@ class ObserveOptions:
     :param sampler_hz: rate of the CPU-clock sampler; 0 switches it off.
     :param sample_nohz_full: put the sampler's timer on nohz_full CPUs too.
     :param pending_ms: the patience: how long an interval outside waits for the kernel's word that its task was just
-        moved in, and a joining of a claim's identity for that of its v1 cpuset.
+        moved in, and how much CPU time a thread may spend outside between a claim's identity and its v1 cpuset.
+    :param joining_ms: how long a joining of a claim's identity waits for that of its v1 cpuset.
     :param scan_ms: pause between two scans of all threads' masks.
     :param bin_ms: length of the slots of ``usage_bins``, where a bandwidth or a part of contended CPU time is promised;
         elsewhere they have five seconds, for no rule asks.
@@ -49,6 +50,7 @@ class ObserveOptions:
     sampler_hz: int = 99
     sample_nohz_full: bool = False
     pending_ms: int = 75
+    joining_ms: int = 5000
     scan_ms: int = 200
     bin_ms: int = 100
     threads: bool = True

@@ -37,8 +37,9 @@ class State:
         self.claims, self.root = claims, root
         self.ledger = ledger
         self.options = self.ledger.options
-        self.trails = Trails(self.options.pending_ms * 1_000_000, self.ledger.moving.begun_ns)
         self.published = Published()
+        patience_ns, joining_ns = (ms * 1_000_000 for ms in (self.options.pending_ms, self.options.joining_ms))
+        self.trails = Trails(patience_ns, self.ledger.moving.begun_ns, joining_ns, self._at_home)
         self.subjects: dict[str, Subject] = {}
         self.names: dict[int, str] = {}
         self.pods: PodsRoot | None = None
@@ -52,6 +53,10 @@ class State:
         """Reads counters, and lists of who is in a cgroup: an observer's own, each window once."""
         self.environment: Environment | None = None
         """The machine as who observes it knows it; a window keeps what it is when it opens. ``None``: the least."""
+
+    def _at_home(self, ident: int, cpu: int, at_ns: int) -> bool:
+        bound = self.published.of(ident, at_ns)
+        return bound is not None and cpu in bound.cpus
 
     def publish_pods(self, pods: PodsRoot) -> None:
         """Put the cgroup that all pods are in under nobody's claim, if it exists: everything below it is a pod's."""

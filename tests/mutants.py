@@ -69,8 +69,8 @@ MUTANTS = (
     ),
     Mutant(
         "probes/switches/trails.py",
-        "and step.joined_ns <= stay.from_ns",
-        "and True",
+        "if not step.completes or step.ident != stay.ident or step.joined_ns > stay.from_ns:",
+        "if not step.completes or step.ident != stay.ident:",
         f"{_PROBES}/test_trails.py",
     ),
     Mutant(

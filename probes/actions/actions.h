@@ -85,13 +85,6 @@ static __always_inline void drop_action(enum action_kind kind)
                 a->dropped[kind]++;
 }
 
-static __always_inline u32 ident_of_task(void *task)
-{
-        void *css = read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS);
-
-        return ident_of_cgroup(read_kernel(void *, css, OFF_CSS_SET_DFL_CGRP));
-}
-
 /*
  * Whether a move takes a task out of the claim that it is under: out of its identity, or, in the v1 hierarchy of a
  * controller in which the claim has a cgroup, into another one. A pod's task leaves where it leaves all pods and claims.
@@ -155,7 +148,7 @@ static __always_inline void tell_move(struct cpu_state *st, void *cgroup, void *
 {
         u32 hierarchy = read_kernel(u32, read_kernel(void *, cgroup, OFF_CGROUP_ROOT), OFF_CGROUP_ROOT_HIERARCHY_ID);
         u32 tid = read_kernel(u32, task, OFF_TASK_STRUCT_PID), tgid = read_kernel(u32, task, OFF_TASK_STRUCT_TGID);
-        struct member *m = membership(tid, tgid);
+        struct member *m = membership(tid, tgid, task);
         u32 from = m ? m->ident : 0, to = hierarchy ? from : ident_of_cgroup(cgroup);
 
         if (!from && !to)

@@ -39,7 +39,7 @@ static __always_inline void tell_affinity(u32 target, u64 *cpus, int result)
         if (!target)
                 target = caller;
         if (target != caller) {
-                struct member *m = membership(target, target);
+                struct member *m = membership(target, target, 0);
 
                 ident = m ? m->ident : 0;
         } else if (!caller_ident && !touches_watched(cpus)) {

@@ -6,10 +6,13 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
+from probes.masks.status import parse_status
 from probes.subjects import Subject
 from toolkit.host import procfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.model import names
+
+MayComplete = Callable[[int, int, int], bool]
 
 
 class Joining:
@@ -17,10 +20,19 @@ class Joining:
 
     :param patience_ns: how long the v1 cpuset of a task may follow its identity.
     :param moving: returns when the moves between cgroups began (CLOCK_MONOTONIC) that the kernel has not ended.
+    :param may_complete: says of a claim (by ident), a process and a thread of it whether the programs know of a joining
+        whose second attach may still come. A busy node can take longer than the patience.
     """
 
-    def __init__(self, root: Path, patience_ns: int, moving: Callable[[], tuple[int, ...]]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        patience_ns: int,
+        moving: Callable[[], tuple[int, ...]],
+        may_complete: MayComplete = lambda ident, tgid, tid: False,
+    ) -> None:
         self._root, self._patience_ns, self._moving = root, patience_ns, moving
+        self._may_complete = may_complete
         self._known: dict[tuple[int, int], tuple[int | None, int]] = {}
         """By ident and thread id, of threads between their two joinings: the start time, which tells threads apart that
         have the id one after the other, and since when it is known outside the claim's v1 cpuset."""
@@ -46,7 +58,10 @@ class Joining:
         known = self._known.get(key)
         if known is None or known[0] != start:
             known = self._known[key] = (start, now_ns)
-        return now_ns - known[1] > self._patience_ns
+        if now_ns - known[1] <= self._patience_ns:
+            return False
+        status = parse_status(read_control(self._root / f"proc/{tid}/status") or "")
+        return status is not None and not self._may_complete(subject.ident, status.pid, tid)
 
     def inside(self, subject: Subject, tid: int) -> None:
         """Note that a thread has the claim's CPUs and memory nodes: if it joins again, that is another joining."""

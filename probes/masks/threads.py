@@ -20,7 +20,7 @@ from pathlib import Path
 
 from probes.clocks import Clock
 from probes.masks.iterator import TaskIterator
-from probes.masks.joining import Joining
+from probes.masks.joining import Joining, MayComplete
 from probes.masks.listed import GRACE_S, Listed, lists_of_strays
 from probes.masks.passes import Terms
 from probes.masks.rows import Rows
@@ -49,6 +49,7 @@ class ThreadMasks:
     :param start_ns: when the window opened.
     :param patience_ns: how long the v1 cpuset of a task may follow its identity.
     :param moving: returns when the moves between cgroups began (CLOCK_MONOTONIC) that the kernel has not ended.
+    :param may_complete: as of :class:`Joining`.
     :param ways: how threads are read, and what earlier windows know of them; ``None``: from ``/proc`` alone.
     """
 
@@ -61,9 +62,10 @@ class ThreadMasks:
         patience_ns: int = 0,
         moving: Callable[[], tuple[int, ...]] = tuple,
         ways: Ways | None = None,
+        may_complete: MayComplete = lambda ident, tgid, tid: False,
     ) -> None:
         self._hierarchy, self._proc = hierarchy, Proc(root)
-        self._joining = Joining(root, patience_ns, moving)
+        self._joining = Joining(root, patience_ns, moving, may_complete)
         self._ways = Ways(Strays(hierarchy, root), Sample(hierarchy, root)) if ways is None else ways
         self._listed: Listed | None = None
         self.pause_ns = pause_ns

@@ -16,6 +16,7 @@ from probes.masks.threads import ThreadMasks
 from probes.masks.ways import Ways
 from probes.readings import Moment
 from probes.subjects import Subject
+from probes.switches.members import Joiners
 from probes.windows import Windows
 from probes.witness import OpenWindow, Watch, Witness
 from toolkit.model import blind_spots
@@ -29,10 +30,11 @@ LAST_CPU_NS = 100_000_000
 class MaskWatch(Watch[None]):
     """One window."""
 
-    def __init__(self, windows: Windows, window: OpenWindow, pause_ns: int, ways: Ways) -> None:
+    def __init__(self, windows: Windows, window: OpenWindow, pause_ns: int, ways: Ways, joiners: Joiners) -> None:
         patience_ns = windows.options.pending_ms * 1_000_000
         moving = windows.ledger.moving.begun_ns
-        self.masks = ThreadMasks(windows.hierarchy, windows.root, window.start_ns, pause_ns, patience_ns, moving, ways)
+        where = (windows.hierarchy, windows.root, window.start_ns)
+        self.masks = ThreadMasks(*where, pause_ns, patience_ns, moving, ways, joiners.may_complete)
         self.window, self._threads = window, windows.options.threads
 
     def ending(self, subject: Subject) -> None:
@@ -80,6 +82,7 @@ class Masks(Witness[None]):
         self._pause_ns = windows.options.scan_ms * 1_000_000
         self._watch: MaskWatch | None = None
         """Of the latest window."""
+        self._joiners = Joiners(windows.ledger, windows.options.joining_ms * 1_000_000)
         hierarchy, root = windows.hierarchy, windows.root
         self._ways = Ways(
             Strays(hierarchy, root), Sample(hierarchy, root), windows.ledger.side(TaskIterator), self._pause_ns
@@ -95,7 +98,7 @@ class Masks(Witness[None]):
         """Begin with a window."""
         del first
         self._ways.begin()
-        self._watch = MaskWatch(self._windows, window, self._pause_ns, self._ways)
+        self._watch = MaskWatch(self._windows, window, self._pause_ns, self._ways, self._joiners)
         return self._watch
 
     def _scan(self, stopped: Callable[[], bool]) -> float:

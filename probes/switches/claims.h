@@ -273,3 +273,10 @@ static __always_inline void *legacy_cgroup(void *css_set, int subsys)
 
         return read_kernel(void *, css, OFF_CGROUP_SUBSYS_STATE_CGROUP);
 }
+
+static __always_inline u32 ident_of_task(void *task)
+{
+        void *css = read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS);
+
+        return ident_of_cgroup(read_kernel(void *, css, OFF_CSS_SET_DFL_CGRP));
+}

@@ -47,6 +47,7 @@ class SwitchReading(Reading):
 
     :param rows: by ident: a claim's counters, one row for each CPU.
     :param cuts: by ident and CPU: how often a task came or went while it ran there.
+    :param joinings: by ident, process, and when it joined: what it ran outside before it had joined the v1 cpuset, too.
     :param cgroups: paths of the intruders' cgroups, by id.
     :param slot_gap: the longest time between two readings of the slots of CPU time, and when it began (ns).
     :param dropped: intervals and moves that were not kept.
@@ -58,6 +59,7 @@ class SwitchReading(Reading):
     last: SwitchEdge
     rows: Mapping[int, list[Row]] = field(default_factory=dict)
     cuts: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    joinings: Mapping[tuple[int, int, int], tally.Joined] = field(default_factory=dict)
     offences: tally.Offences = field(default_factory=dict)
     intruders: tally.Intruders = field(default_factory=dict)
     cgroups: Mapping[int, str] = field(default_factory=dict)
@@ -89,6 +91,7 @@ class SwitchReading(Reading):
             evidence=SwitchEvidence(
                 cpu_use=tuple(use),
                 offenders=tally.offenders(self.offences, names, frame.start_ns),
+                joinings=tuple(tally.joinings(self.joinings, names, frame.start_ns)),
                 intruders=self._intruders(frame) if frame.strangers else (),
                 usage_bins=tuple(row for row in self.bins if frame.is_about(row.claim)),
                 standstill_by_cpu_ns=standstill or None,

@@ -43,7 +43,7 @@ static __always_inline struct intruder *new_intruder(struct intruder_key *key, v
 /* Whose was it before it left? Only where its note says that it did. */
 static __always_inline void find_origin(struct intruder_key *key, u64 id)
 {
-        struct member *m = membership(id, id >> 32);
+        struct member *m = membership(id, id >> 32, (void *)bpf_get_current_task());
 
         if (m && !m->ident) {
                 key->origin = m->origin;

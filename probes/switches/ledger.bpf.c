@@ -203,8 +203,8 @@ int on_exit(struct bpf_raw_tracepoint_args *ctx)
                 *(volatile u32 *)&st->busy = 1;
                 charge(st, bpf_ktime_get_ns(), 0);   /* while its record says where it was */
                 *(volatile u32 *)&st->busy = 0;
+                handle_exit(st, (void *)ctx->args[0]);
         }
-        handle_exit((void *)ctx->args[0]);
         return 0;
 }
 

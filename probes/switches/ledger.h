@@ -80,7 +80,7 @@ struct intruder {
 };
 
 /* The first word of every record in the ring `events`. */
-enum event_kind { EVENT_OUTSIDE = 1, EVENT_PIECE, EVENT_MOVE, EVENT_COMPLETE };
+enum event_kind { EVENT_OUTSIDE = 1, EVENT_PIECE, EVENT_MOVE, EVENT_COMPLETE, EVENT_ENDED };
 
 /* One of the first few violations, for a live report. */
 struct detail {
@@ -95,7 +95,10 @@ struct detail {
         char comm[16];
 };
 
-/* A member was moved in, out or between claims (EVENT_MOVE), or came into its v1 cpuset (EVENT_COMPLETE). */
+/*
+ * A member was moved in, out or between claims (EVENT_MOVE), came into its v1 cpuset (EVENT_COMPLETE), or exits between the
+ * two (EVENT_ENDED).
+ */
 struct move_event {
         u32 kind;
         u32 whole_process;
@@ -111,6 +114,8 @@ struct move_event {
         u32 incomplete;                 /* the v1 cpuset may follow */
         u32 origin;                     /* as in struct member */
         u32 left;
+        u32 writer_tgid;                /* who moved it, and the claim that this one is under by now */
+        u32 writer_ident;
 };
 
 enum piece_flags {
@@ -120,7 +125,7 @@ enum piece_flags {
         PIECE_COUNTED = 8,              /* the stay has been counted as one outside before */
         PIECE_MEMBER = 16,              /* there was a record: member_* say what it said */
         PIECE_INCOMPLETE = 32,          /* and its cpuset may still follow */
-        PIECE_UNANNOUNCED = 64,         /* the thread has no record of its own: its process's counts */
+        PIECE_UNANNOUNCED = 64,         /* the thread has no record of its own: its leader's of before it counts */
         PIECE_OVERLOOKED = 128,         /* it exits, outside the claim's v1 cpuset: its process joined that without it */
 };
 

@@ -70,7 +70,7 @@ class Ledger(Programs):
             "MAX_TASKS": options.max_tasks,
             "NOTE_LINES": note_lines(root),
             "SLOT_NS": options.bin_ms * 1_000_000,
-            "PATIENCE_NS": options.pending_ms * 1_000_000,
+            "JOINING_NS": options.joining_ms * 1_000_000,
             "MAX_RENAMES": options.max_offenders,
             "MAX_OFFENDERS": options.max_offenders,
             "MAX_INTRUDERS": options.max_intruders,

@@ -7,12 +7,15 @@ here.
 from __future__ import annotations
 
 import errno
+import threading
+import time
 from collections.abc import Iterable
 from dataclasses import astuple
 from pathlib import Path
 
 from probes.bpfsys import BPF_NOEXIST, Map
-from probes.switches.records import Member
+from probes.programs import Programs
+from probes.switches.records import FOREVER_NS, Member
 from toolkit.host import procfs
 
 
@@ -34,6 +37,30 @@ def record_members(threads: Map, tids: Iterable[int], ident: int, since_ns: int)
                 return False
             raise
     return True
+
+
+class Joiners:
+    """Which threads the programs know between their two joinings. May be asked by any thread.
+
+    :param limit_ns: how long the second may take.
+    """
+
+    def __init__(self, loaded: Programs, limit_ns: int) -> None:
+        # Maps of its own: one that is shared takes one question at a time.
+        size = Member.LAYOUT.size
+        self._processes, self._threads = loaded.table("processes", 4, size), loaded.table("threads", 4, size)
+        self._limit_ns, self._asking = limit_ns, threading.Lock()
+
+    def may_complete(self, ident: int, tgid: int, tid: int) -> bool:
+        """Return whether a thread joined a claim's identity a short time ago, and its v1 cpuset not yet."""
+        with self._asking:
+            found = self._processes.lookup(tgid.to_bytes(4, "little")), self._threads.lookup(tid.to_bytes(4, "little"))
+        # The later of the two counts. One that is being written at this moment says nothing yet.
+        records = [one for one in (Member.decode(data) for data in found if data) if one.at_ns != FOREVER_NS]
+        last = max(records, key=lambda one: one.at_ns, default=None)
+        if last is None or last.ident != ident or not last.incomplete:
+            return False
+        return time.monotonic_ns() - last.joined_ns <= self._limit_ns
 
 
 class Dead:

@@ -16,16 +16,18 @@
  * which cuts it where the history says (probes/switches/trails.py).
  *
  * Records are kept for those who are or were members: forked inside (on_fork), moved in or out (on_attach), or found
- * there by user space when the claim was added. A thread without a record that no fork event announced (a worker of
- * io_uring, a vhost thread) has its process's. Foreign pods' tasks are members of PODS_IDENT.
+ * there by user space when the claim was added. A thread without a record was forked outside: it has what its process was
+ * moved to as a whole, and nothing of what other threads of it did by themselves, its leader not excepted. One that no fork
+ * event announced (a worker of io_uring, a vhost thread) began with what its leader had by then. Foreign pods' tasks are
+ * members of PODS_IDENT.
  *
  * On a host whose cpuset controller sits in a v1 hierarchy a task joins twice: its identity (v2) and its cpuset. It is
- * complete with the later of the two; a cpuset that follows within PATIENCE_NS closes the joining, one that never comes
- * leaves a member from the first. What a task does in between is for user space to cut, too.
+ * complete with the later of the two; a cpuset that follows within JOINING_NS may close the joining, one that never comes
+ * leaves a member from the first. What a task does in between is for user space to cut, too, which knows who moved it.
  *
  * How long the kernel takes between the first thread's move and its word is nobody's guess: a writer that gets no CPU is
  * slow. Where the kernel takes programs at the begin and the end of cgroup_attach_task(), the word says when the moving
- * began, and `attaching` what is under way; elsewhere PATIENCE_NS is all there is.
+ * began, and `attaching` what is under way; elsewhere a patience (probes/options.py) is all there is.
  *
  * Whoever leaves a claim, or a pod, without ending is known by that from then on: its record keeps whose it was (`origin`)
  * and which thread's leave that was (`left`), and so do those that it bears. Whoever came from outside and goes with the
@@ -41,7 +43,7 @@
 
 struct member {
         u32 ident;                      /* 0: known to be outside every claim */
-        u32 incomplete;                 /* the v1 cpuset has not been joined; counts for PATIENCE_NS after joined_ns */
+        u32 incomplete;                 /* the v1 cpuset has not been joined; counts for JOINING_NS after joined_ns */
         u64 at_ns;                      /* of the last change; ~0: it is being made at this very moment */
         u64 joined_ns;                  /* when the identity was joined */
         u32 origin;                     /* ident 0: of the claim, or the pods, that it left or who bore it did; or 0 */
@@ -62,12 +64,23 @@ BPF_RINGBUF_OUTPUT(events, RING_PAGES);
 #define MAX_ATTACHING 1024
 BPF_TABLE("hash", u32, u64, attaching, MAX_ATTACHING);
 
-static __always_inline struct member *membership(u32 tid, u32 tgid)
+/* What a thread without a record has of its process's leader: nothing, but where no fork announced it, what was before it. */
+static __always_inline struct member *inherited(u32 tgid, void *task)
+{
+        struct member *t;
+
+        if (!(read_kernel(u32, task, OFF_TASK_STRUCT_FLAGS) & PF_UNANNOUNCED))
+                return 0;
+        t = threads.lookup(&tgid);
+        return t && t->at_ns <= read_kernel(u64, task, OFF_TASK_STRUCT_START_TIME) ? t : 0;
+}
+
+static __always_inline struct member *membership(u32 tid, u32 tgid, void *task)
 {
         struct member *p = processes.lookup(&tgid), *t = threads.lookup(&tid);
 
         if (!t && tid != tgid)
-                t = threads.lookup(&tgid);      /* nobody announced it: it is its process's */
+                t = inherited(tgid, task);
         if (!p || !t)
                 return p ? p : t;
         return p->at_ns > t->at_ns ? p : t;
@@ -121,7 +134,8 @@ static __always_inline void send_move(struct cpu_state *st, u32 kind, struct mem
                                       u32 tid, u32 tgid, int whole_process, u64 cgroup)
 {
         struct move_event *d = events.ringbuf_reserve(sizeof(*d));
-        u32 writer = bpf_get_current_pid_tgid();
+        u64 id = bpf_get_current_pid_tgid();
+        u32 writer = id;
         u64 *begun = kind == EVENT_MOVE ? attaching.lookup(&writer) : 0;
 
         if (!d) {
@@ -142,16 +156,19 @@ static __always_inline void send_move(struct cpu_state *st, u32 kind, struct mem
         d->incomplete = m->incomplete;
         d->origin = m->origin;
         d->left = m->left;
+        d->writer_tgid = id >> 32;
+        d->writer_ident = ident_of_task((void *)bpf_get_current_task());
         events.ringbuf_submit(d, 0);
 }
 
-/* A task came into the v1 cpuset: that completes a joining of its identity that was just before, and nothing else. */
-static __always_inline void complete_joining(struct cpu_state *st, void *cgroup, u32 tid, u32 tgid, int threadgroup)
+/* A task came into the v1 cpuset: that may complete a joining of its identity that was before, and nothing else. */
+static __always_inline void complete_joining(struct cpu_state *st, void *cgroup, void *task, u32 tid, u32 tgid,
+                                             int threadgroup)
 {
         struct claim_root *root = root_of_cgroup(cgroup, CPUSET_SPACE);
-        struct member *m = membership(tid, tgid);
+        struct member *m = membership(tid, tgid, task);
 
-        if (!root || !m || !m->incomplete || m->ident != root->ident || bpf_ktime_get_ns() - m->joined_ns > PATIENCE_NS)
+        if (!root || !m || !m->incomplete || m->ident != root->ident || bpf_ktime_get_ns() - m->joined_ns > JOINING_NS)
                 return;
         struct member complete = { .ident = m->ident, .joined_ns = m->joined_ns, .came = m->came };
         u64 now = write_member(st, threadgroup ? tgid : tid, threadgroup, &complete);
@@ -209,11 +226,11 @@ static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, vo
 
         if (number) {
                 if (c && number == c->cpuset_hierarchy)
-                        complete_joining(st, cgroup, tid, tgid, threadgroup);
+                        complete_joining(st, cgroup, task, tid, tgid, threadgroup);
                 return;
         }
         struct claim_root *root = root_of_cgroup(cgroup, 0);
-        struct member *m = membership(tid, tgid), fresh = { .ident = root ? root->ident : 0 };
+        struct member *m = membership(tid, tgid, task), fresh = { .ident = root ? root->ident : 0 };
         u32 from = m ? m->ident : 0;
         int same = from == fresh.ident && from != PODS_IDENT;   /* pods are distinguished */
 
@@ -279,7 +296,7 @@ static __always_inline u32 handle_fork(struct cpu_state *st, void *parent, void 
         if (tid == tgid)
                 processes.delete(&tid); /* a reused pid */
         struct member *p = membership(read_kernel(u32, parent, OFF_TASK_STRUCT_PID),
-                                      read_kernel(u32, parent, OFF_TASK_STRUCT_TGID));
+                                      read_kernel(u32, parent, OFF_TASK_STRUCT_TGID), parent);
 
         if (!root)
                 return born_outside(st, css, note, tid, p, parent);
@@ -303,12 +320,12 @@ static __always_inline u32 handle_fork(struct cpu_state *st, void *parent, void 
  * raw tracepoint sched_process_exit(task), in the context of the task. What it ran up to here has been counted; the rest
  * is its way out, and counts for the cgroup in which it dies.
  */
-static __always_inline void handle_exit(void *task)
+static __always_inline void handle_exit(struct cpu_state *st, void *task)
 {
         u64 id = bpf_get_current_pid_tgid();
         u32 tid = id, tgid = id >> 32;
-        struct member *m = membership(tid, tgid);
-        u64 *note = note_of(tid);
+        struct member *m = membership(tid, tgid, task);
+        u64 *note = note_of(tid), now = bpf_ktime_get_ns();
 
         if (note)
                 *note |= NOTE_LEFT;
@@ -316,8 +333,10 @@ static __always_inline void handle_exit(void *task)
         if (m && m->origin)
                 return;
         /* Between two joinings: the record says so to whoever cuts the rest; the next task of this id replaces it. */
-        if (m && m->incomplete && bpf_ktime_get_ns() - m->joined_ns <= PATIENCE_NS)
+        if (m && m->incomplete && now - m->joined_ns <= JOINING_NS) {
+                send_move(st, EVENT_ENDED, m, m->ident, now, tid, tgid, 0, 0);
                 return;
+        }
         if (tid == tgid) {
                 if (has_threads(task))
                         return;         /* other threads go on, or one of them takes this pid in exec */

@@ -50,9 +50,9 @@ static __always_inline void send_piece(struct cpu_state *st, struct place_entry 
         p->cgroup_ident = e->ident;
         p->task_flags = read_kernel(u32, task, OFF_TASK_STRUCT_FLAGS);
         p->nr_cpus_allowed = read_kernel(u32, task, OFF_TASK_STRUCT_NR_CPUS_ALLOWED);
-        u32 tid = id;
+        u32 tid = id, tgid = id >> 32;
 
-        if (!threads.lookup(&tid))
+        if (tid != tgid && !threads.lookup(&tid) && inherited(tgid, task))
                 flags |= PIECE_UNANNOUNCED;
         if (s->ended)
                 flags |= PIECE_ENDED;
@@ -101,9 +101,9 @@ static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e
                                      struct span *s)
 {
         u64 id = bpf_get_current_pid_tgid();
-        struct member *m = membership(id, id >> 32);
+        struct member *m = membership(id, id >> 32, (void *)bpf_get_current_task());
         u32 ident = m ? m->ident : 0;
-        int incomplete = m && m->incomplete && s->now - m->joined_ns <= PATIENCE_NS;
+        int incomplete = m && m->incomplete && s->now - m->joined_ns <= JOINING_NS;
         int home = e->place == PLACE_INSIDE || e->place == PLACE_FREE;
 
         if (ident && ident != PODS_IDENT && ident != e->ident && !idents.lookup(&ident))

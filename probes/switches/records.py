@@ -116,7 +116,7 @@ class Detail(Record):
 class MoveEvent(Record):
     """A member was moved, or completed its joining (``struct move_event``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I4Q8I")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=2I4Q10I")
     kind: int
     whole_process: int
     at_ns: int
@@ -131,6 +131,8 @@ class MoveEvent(Record):
     incomplete: int
     origin: int = 0
     left: int = 0
+    writer_tgid: int = 0
+    writer_ident: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ class Member(Record):
 FOREVER_NS = (1 << 64) - 1
 """``grace_until_ns`` while a change is under way; ``Member.at_ns`` while the program has not written the time yet."""
 
-EVENT_OUTSIDE, EVENT_PIECE, EVENT_MOVE, EVENT_COMPLETE = range(1, 5)
+EVENT_OUTSIDE, EVENT_PIECE, EVENT_MOVE, EVENT_COMPLETE, EVENT_ENDED = range(1, 6)
 PIECE_ENDED, PIECE_TICK, PIECE_FROM_IDLE, PIECE_COUNTED, PIECE_MEMBER, PIECE_INCOMPLETE = (1 << bit for bit in range(6))
 PIECE_UNANNOUNCED, PIECE_OVERLOOKED = 64, 128
 PODS_IDENT = 0xFFFFFFFF

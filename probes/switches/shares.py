@@ -44,6 +44,8 @@ class Shares:
     """By ident and CPU: how often a task came or went while it ran there."""
     offences: tally.Offences = field(default_factory=dict)
     intruders: tally.Intruders = field(default_factory=dict)
+    joinings: dict[tuple[int, int, int], tally.Joined] = field(default_factory=dict)
+    """By ident, process, and when it joined the identity."""
     slots: dict[int, dict[int, int]] = field(default_factory=dict)
     """By ident and slot: CPU time that was not taken out."""
     _open: int = 0
@@ -101,6 +103,8 @@ class Shares:
         binds = stay.to_ns if stay.joining else min(stay.to_ns, max(stay.from_ns, bound.binds_from(piece.cpu)))
         if binds > stay.from_ns:
             counts |= {"transition_ns": binds - stay.from_ns, "transition_switches": 1}
+        if stay.joined_ns:
+            self._joined(piece, stay)
         offence = None
         if binds < stay.to_ns:
             offence = self._offence(piece, stay, binds)
@@ -132,6 +136,15 @@ class Shares:
         key = OffenceKey(0, stay.ident, piece.tid, piece.cpu, piece.life)
         tally.merge_offences(self.offences, [(key, offence)])
         return offence
+
+    def _joined(self, piece: Piece, stay: Stay) -> None:
+        joined = self.joinings.setdefault((stay.ident, piece.tgid, stay.joined_ns), tally.Joined())
+        joined.slowest_ns = max(joined.slowest_ns, stay.complete_ns - stay.joined_ns)
+        ns = stay.to_ns - stay.from_ns
+        ended = int(stay.to_ns < piece.now_ns or bool(piece.flags & PIECE_ENDED))
+        sums = Offence(ended, ns, ns, stay.from_ns, stay.to_ns, piece.tgid, 0, piece.comm)
+        key = OffenceKey(0, stay.ident, piece.tid, piece.cpu, piece.life)
+        tally.merge_offences(joined.threads, [(key, sums)])
 
     def _intruder(self, piece: Piece, stay: Stay) -> None:
         if not piece.tid or piece.cpu not in self.published.watched(piece.now_ns):

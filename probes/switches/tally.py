@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
 from probes.records import comm
 from probes.switches.records import LEFT_VISIT, IntruderKey, IntruderSums, Offence, OffenceKey, Row
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import CpuUse, Intruder, OwnerClass
+from toolkit.model.evidence import CpuUse, Intruder, Joinings, OwnerClass
 from toolkit.model.verdict import Offender
 
 Offences = dict[OffenceKey, Offence]
@@ -111,6 +112,49 @@ def offenders(offences: Offences, claims: Mapping[int, str], start_ns: int) -> t
         if key.ident in claims
     ]
     return tuple(sorted(found, key=lambda row: (-row.total_ns, row.claim, row.tid, row.cpu)))
+
+
+WORST_JOINERS = 16
+"""Threads that are named of a claim's joinings in one window."""
+
+
+@dataclass(slots=True)
+class Joined:
+    """What one process ran outside in one joining."""
+
+    slowest_ns: int = 0
+    threads: Offences = field(default_factory=dict)
+
+    @property
+    def outside_ns(self) -> int:
+        """Of the thread that was outside longest, on all CPUs: they are outside at the same time."""
+        spent: Counter[tuple[int, int]] = Counter()
+        for key, one in self.threads.items():
+            spent[key.tid, key.life] += one.ns
+        return max(spent.values(), default=0)
+
+
+def joinings(found: Mapping[tuple[int, int, int], Joined], claims: Mapping[int, str], start_ns: int) -> list[Joinings]:
+    """Sum up the joinings of each claim, by its name. ``found``: by ident, process and time; ``claims``: as above."""
+    by_claim: dict[int, list[Joined]] = {}
+    for (ident, _, _), one in found.items():
+        by_claim.setdefault(ident, []).append(one)
+    rows = []
+    for ident, joined in by_claim.items():
+        threads: Offences = {}
+        for one in joined:
+            merge_offences(threads, one.threads.items())
+        if ident in claims:
+            rows.append(
+                Joinings(
+                    claim=claims[ident],
+                    count=len(joined),
+                    outside_ns=sum(one.outside_ns for one in joined),
+                    slowest_ns=max(one.slowest_ns for one in joined),
+                    worst=offenders(threads, claims, start_ns)[:WORST_JOINERS],
+                )
+            )
+    return sorted(rows, key=lambda row: row.claim)
 
 
 def intruder(

@@ -10,9 +10,17 @@ the kernel's word exists, and waits for it where it may still come:
   joining comes within the patience *after* the interval had not joined yet. A task of which no word comes, while no
   move is under way, was there all the time.
 - Where cpusets are in a v1 hierarchy, a joining is complete with the later of its two attaches. A cpuset that comes
-  within the patience after the identity completes the joining; without it the task is a member from the first.
+  within the patience after the identity completes the joining. One that comes later does so where it is proven that a
+  joining was under way (:meth:`Trails._proven`): whoever moves a task in may wait long for a CPU on a busy node.
+  Without it the task is a member from the first.
+- How long a joining takes is the writer's doing, and the node's; what the joining task runs meanwhile is its own. A
+  runtime's child waits for it. So each thread has the patience in CPU time, for all its joinings of a claim together:
+  what runs for longer outside was there to run.
+- Each thread has its own history: what its process was moved to as a whole and what it was moved to by itself. Its
+  leader's moves neither complete nor forgive it.
 - A word forgives only what came just before it, never anything earlier; but the kernel moves no task that exits: what
-  such a thread runs after its process has completed a joining is still between the two.
+  such a thread runs after its process has completed a joining is still between the two, and one that ended while the
+  others were moved one by one was not left out by anybody.
 - A process of several threads may be moved to where its leader is already: a word that changes nothing for some.
 
 Source: kernel/cgroup/cgroup.c, ``cgroup_migrate_execute`` and ``cgroup_attach_task``.
@@ -28,6 +36,7 @@ from dataclasses import dataclass, replace
 
 from probes.switches.records import (
     EVENT_COMPLETE,
+    EVENT_ENDED,
     PIECE_INCOMPLETE,
     PIECE_MEMBER,
     PIECE_OVERLOOKED,
@@ -50,6 +59,7 @@ class Stay:
 
     ``joining``: its joining was not complete; time outside is no violation, and a foreign pod's is not the pod's yet.
     ``origin``, ``left``: of whom it was before it left without ending, and whose leave that was, as ``struct member``.
+    ``joined_ns``, ``complete_ns``: when such a joining began and was complete, where it has two attaches; else 0.
     """
 
     ident: int
@@ -59,6 +69,8 @@ class Stay:
     joining: bool = False
     origin: int = 0
     left: int = 0
+    joined_ns: int = 0
+    complete_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +89,14 @@ class _Step:
     completes: bool
     origin: int = 0
     left: int = 0
+    ends: bool = False
+    """It is no move: the thread ended between its two joinings."""
+    by_outsider: bool = True
+    """Who moved it was not under the claim that it moved to, or moved itself."""
+
+
+Key = tuple[str, int, int]
+"""Whose steps they are: a thread or a process by number and life, or a joining by process and time."""
 
 
 class UnderWay:
@@ -111,13 +131,22 @@ class Trails:
 
     :param begun: returns when the moves began (CLOCK_MONOTONIC) that the kernel has not ended; ``None``: not known, and
         a word counts that comes within the patience.
+    :param joining_ns: how long a cpuset may come after the identity where a joining is proven.
+    :param at_home: says whether a claim (by ident) allowed a CPU at a moment.
     """
 
-    def __init__(self, patience_ns: int, begun: Callable[[], tuple[int, ...]] | None = None) -> None:
-        self._patience_ns = patience_ns
+    def __init__(
+        self,
+        patience_ns: int,
+        begun: Callable[[], tuple[int, ...]] | None = None,
+        joining_ns: int = 0,
+        at_home: Callable[[int, int, int], bool] = lambda ident, cpu, at_ns: False,
+    ) -> None:
+        self._patience_ns, self._joining_ns, self._at_home = patience_ns, max(patience_ns, joining_ns), at_home
         self._under_way = None if begun is None else UnderWay(begun)
-        self._steps: dict[tuple[bool, int, int], list[_Step]] = {}
-        self._order: deque[tuple[int, tuple[bool, int, int]]] = deque()
+        self._steps: dict[Key, list[_Step]] = {}
+        self._order: deque[tuple[int, Key]] = deque()
+        self._spent = Spent()
         self.forgotten = 0
         """Moves that had to be forgotten early."""
 
@@ -136,10 +165,14 @@ class Trails:
             completes=event.kind == EVENT_COMPLETE,
             origin=event.origin,
             left=event.left,
+            ends=event.kind == EVENT_ENDED,
+            by_outsider=event.writer_ident != event.to_ident or event.writer_tgid == event.tgid,
         )
-        self._remember((whole, event.tgid if whole else event.tid, event.life), step)
+        self._remember(("process", event.tgid, event.life) if whole else ("thread", event.tid, event.life), step)
+        if step.completes:
+            self._remember(("joining", event.tgid, event.joined_ns), step)
 
-    def _remember(self, key: tuple[bool, int, int], step: _Step) -> None:
+    def _remember(self, key: Key, step: _Step) -> None:
         steps = self._steps.setdefault(key, [])
         # CPUs hand their records over one after the other: nearly in order, seldom not.
         steps.insert(bisect_right(steps, step.at_ns, key=lambda known: known.at_ns), step)
@@ -160,7 +193,8 @@ class Trails:
         :param heard_ns: CLOCK_MONOTONIC; every event up to here has been added.
         """
         limit = piece.now_ns + self._patience_ns
-        reported = self._of(piece)
+        everything = self._of(piece)
+        reported = [step for step in everything if not step.ends]
         steps = _with_record(reported, piece)
         if steps is not reported and steps[-1].at_ns > piece.from_ns and heard_ns <= limit:
             return None  # the record was written, its event is under way
@@ -178,41 +212,112 @@ class Trails:
                     return None
                 # Nobody moved it in: it was there, however it came.
                 stays[-1] = replace(stays[-1], ident=piece.cgroup_ident, cgroup=piece.cgroup)
-        return self._marked(stays, steps, heard_ns, overlooked=bool(piece.flags & PIECE_OVERLOOKED))
+        ends = [step for step in everything if step.ends]
+        return self._marked(piece, stays, steps, ends, heard_ns)
 
     def _of(self, piece: Piece) -> list[_Step]:
-        found = [*self._steps.get((False, piece.tid, piece.life), [])]
-        found += self._steps.get((True, piece.tgid, piece.tgid_life), [])
-        # A thread that no fork announced has no record: where its process leader went by itself, it counts as gone too.
+        found = [*self._steps.get(("thread", piece.tid, piece.life), [])]
+        found += self._steps.get(("process", piece.tgid, piece.tgid_life), [])
+        # A thread that no fork announced has no record: where its process's leader was by itself before, it began.
         if piece.flags & PIECE_UNANNOUNCED:
-            found += self._steps.get((False, piece.tgid, piece.tgid_life), [])
+            leader = self._steps.get(("thread", piece.tgid, piece.tgid_life), [])
+            found += (step for step in leader if step.at_ns <= piece.now_ns)
         return sorted(found, key=lambda step: step.at_ns)
 
     def _marked(
-        self, stays: list[Stay], steps: list[_Step], heard_ns: int, *, overlooked: bool
+        self, piece: Piece, stays: list[Stay], steps: list[_Step], ends: list[_Step], heard_ns: int
     ) -> tuple[Stay, ...] | None:
         """Mark what was spent between the two attaches of a joining; ``None`` where the second may still come.
 
         A completion names the joining that it completes: it forgives no earlier one.
-
-        :param overlooked: the second did not move this task, which exits: it has not ended for the last part.
         """
         done: list[Stay] = []
         for stay in stays:
-            completed = any(
-                step.completes
-                and step.ident == stay.ident
-                and step.joined_ns <= stay.from_ns
-                and (stay.from_ns < step.at_ns or (overlooked and stay is stays[-1]))
-                and step.at_ns <= step.joined_ns + self._patience_ns
-                for step in steps
-            )
+            # The second attach does not move a task that exits: it has not ended for the last part.
+            overlooked = bool(piece.flags & PIECE_OVERLOOKED) and stay is stays[-1]
+            complete = next((step for step in reversed(steps) if _completes(step, stay, overlooked)), None)
             join = next((step for step in reversed(steps) if step.at_ns <= stay.from_ns), None)
-            awaiting = join is not None and join.awaiting and join.ident == stay.ident
-            if not completed and awaiting and join is not None and heard_ns <= join.joined_ns + self._patience_ns:
+            joined = complete or (join if join and join.awaiting and join.ident == stay.ident else None)
+            if joined is None or stay.joining or self._at_home(stay.ident, piece.cpu, piece.now_ns):
+                done.append(stay)
+                continue
+            by_ns = self._complete_ns(piece, stay, joined.joined_ns, steps, ends, complete, heard_ns)
+            if by_ns is None:
                 return None
-            done.append(replace(stay, joining=True) if completed else stay)
+            done.append(replace(stay, joining=True, joined_ns=joined.joined_ns, complete_ns=by_ns) if by_ns else stay)
         return tuple(done)
+
+    def _complete_ns(
+        self,
+        piece: Piece,
+        stay: Stay,
+        joined_ns: int,
+        steps: list[_Step],
+        ends: list[_Step],
+        complete: _Step | None,
+        heard_ns: int,
+    ) -> int | None:
+        """Return when the joining in which a thread was outside was complete; 0: none was, ``None``: not known yet."""
+        who = (piece.tid, piece.life, stay.ident)
+        if self._spent.with_stay(who, joined_ns, stay) > self._patience_ns:
+            return 0
+        end = next((end for end in ends if end.joined_ns == joined_ns), None)
+        if complete is None and end is not None:
+            # It was not left out: when it was there no more, the others of its process were still being moved.
+            others = self._steps.get(("joining", piece.tgid, joined_ns), [])
+            complete = next((step for step in others if step.ident == stay.ident and step.at_ns >= end.at_ns), None)
+            if complete is None and piece.tid == piece.tgid:
+                return 0
+        proven = self._proven(stay, joined_ns, steps) and (complete is None or complete.by_outsider)
+        limit_ns = joined_ns + (self._joining_ns if proven else self._patience_ns)
+        if complete is not None:
+            return complete.at_ns if complete.at_ns <= limit_ns else 0
+        if any(step.at_ns > stay.from_ns and step.ident != stay.ident for step in steps):
+            return 0  # it has left
+        return None if heard_ns <= limit_ns else 0
+
+    @staticmethod
+    def _proven(stay: Stay, joined_ns: int, steps: list[_Step]) -> bool:
+        """Return whether a task was being moved in: by somebody who is no member, or by itself, for the first time.
+
+        A task of the claim that takes others out and in again, or itself, proves nothing.
+        """
+        before = (step for step in steps if step.at_ns < joined_ns)
+        if any(stay.ident in (step.ident, step.before) for step in before):
+            return False
+        return all(step.by_outsider for step in steps if step.awaiting and step.joined_ns == joined_ns)
+
+
+class Spent:
+    """The CPU time that threads spent outside in joinings of a claim: of the last minute."""
+
+    def __init__(self) -> None:
+        self._stays: dict[tuple[int, int, int], dict[int, tuple[int, int]]] = {}
+        self._order: deque[tuple[int, tuple[int, int, int], int]] = deque()
+
+    def with_stay(self, who: tuple[int, int, int], joined_ns: int, stay: Stay) -> int:
+        """Return what a thread (number, life, ident of the claim) has spent up to the end of this joining so far.
+
+        A stay may be asked for again; it counts once.
+        """
+        stays = self._stays.setdefault(who, {})
+        if stay.from_ns not in stays:
+            self._order.append((stay.from_ns, who, stay.from_ns))
+        stays[stay.from_ns] = (joined_ns, stay.to_ns - stay.from_ns)
+        while self._order and self._order[0][0] < stay.from_ns - KEEP_NS:
+            _, old, from_ns = self._order.popleft()
+            known = self._stays.get(old, {})
+            known.pop(from_ns, None)
+            if not known:
+                self._stays.pop(old, None)
+        return sum(ns for joined, ns in stays.values() if joined <= joined_ns)
+
+
+def _completes(step: _Step, stay: Stay, overlooked: bool) -> bool:
+    """Return whether a step completes the joining that a stay is in."""
+    if not step.completes or step.ident != stay.ident or step.joined_ns > stay.from_ns:
+        return False
+    return stay.from_ns < step.at_ns or overlooked
 
 
 def _with_record(steps: list[_Step], piece: Piece) -> list[_Step]:

@@ -137,6 +137,7 @@ class SwitchWatch(Watch[SwitchEdge]):
             last=edge,
             rows={subject.ident: self.rows(subject) for subject in self.window.all_subjects()},
             cuts=dict(self._shares.cuts),
+            joinings=dict(self._shares.joinings),
             offences=offences,
             intruders=intruders,
             cgroups={key.cgroup: self._cgroups[key.cgroup] for key in intruders},

@@ -105,9 +105,9 @@ class Switches(Witness[SwitchEdge]):
     def wait_for(self, window: OpenWindow) -> None:
         """Wait until what was sent before the window closed is heard and cut."""
         windows, watch = self._windows, window.watch(SwitchWatch)
-        patience_ns = windows.options.pending_ms * 1_000_000
+        patience_ns = windows.options.joining_ms * 1_000_000
         # However long the counting took: the patience begins when it has ended.
-        deadline = time.monotonic() + EVENTS_S + 2 * patience_ns / 1e9
+        deadline = time.monotonic() + EVENTS_S + patience_ns / 1e9
         while True:
             # Who hears may wait for long, and may have begun to before the window ended; then it begins to once more.
             windows.ledger.wake()

@@ -1,7 +1,7 @@
 """Where cpusets are in a v1 hierarchy a task joins twice, its identity and its cpuset, in whichever order.
 
-A joining is complete with the later of the two, if the second comes within the patience; a task that never joins the
-cpuset is a member from the first. Nothing else is forgiven.
+A joining is complete with the later of the two, if the second comes within the patience, or later where somebody was
+moving the task in; a task that never joins the cpuset is a member from the first. Nothing else is forgiven.
 """
 
 from __future__ import annotations
@@ -143,9 +143,9 @@ def test_cpuset_late_and_escaping(observer: Observer, place: Place, mover: Path)
 
 @wide
 def test_cpuset_comes_too_late(observer: Observer, place: Place, mover: Path) -> None:
-    """A cpuset that is joined after the patience completes nothing: all of it was outside."""
+    """Who has run outside for longer than the patience is completed by no cpuset: all of it was outside."""
     patience_us = observer.options.pending_ms * 1000
-    late = f"enter {place.identity} burn {2 * patience_us} put {place.cpuset} 0 leave {home(os.getpid())}"
+    late = f"enter {place.identity} work {2 * patience_us} put {place.cpuset} 0 leave {home(os.getpid())}"
     evidence, account, perf = play(observer, mover, f"pin {IN} fork {{ pin {OUT} {late} }}")
     use = total(evidence)
     assert account.agrees(use.out_of_set_ns, perf.lost_ns(switches_on(evidence, OUT))), (use, account)
@@ -202,3 +202,84 @@ def test_a_later_cpuset_forgives_no_earlier_stay(observer: Observer, place: Plac
     lost_ns = perf.lost_ns(switches_on(evidence, OUT))
     assert account.low_ns * 0.95 - lost_ns <= use.out_of_set_ns <= account.high_ns * 1.05 + 20 * 300_000, (use, account)
     assert use.transition_ns >= 20 * 500_000 - lost_ns
+
+
+@narrow
+def test_the_cpuset_is_joined_late_on_a_busy_node(observer: Observer, place: Place, mover: Path) -> None:
+    """Healthy: the task is moved in, and for longer than the patience its mover has no CPU; it runs little itself."""
+    patience_ms = observer.options.pending_ms
+    gap = f"burn 1000 nap {4000 * patience_ms} burn 1000"
+    child = f"fork {{ pin {OUT} enter {place.identity} {gap} done put {place.cpuset} 0 work 1000 nap 100 }}"
+    evidence, account, perf = play(observer, mover, f"pin {IN} times 3 {{ {child} }}")
+    clean(evidence, place)
+    (joinings,) = evidence.joinings
+    lost_ns = perf.lost_ns(switches_on(evidence, OUT))
+    assert joinings.count == 3
+    assert account.low_ns * 0.95 - lost_ns <= joinings.outside_ns <= account.high_ns * 1.05 + 3 * 300_000
+    assert joinings.slowest_ns > 4_000_000 * patience_ms
+    consistent(evidence)
+
+
+@narrow
+@pytest.mark.parametrize("again", ["the same process", "a new process each time"])
+def test_endless_joining_is_no_joining(observer: Observer, place: Place, mover: Path, again: str) -> None:
+    """Outside for most of the time that it is a member, and each time the cpuset comes soon: failed all the same."""
+    out = f"put {home(os.getpid())} 0 put {place.cpuset_home} 0"
+    stay = f"pin {OUT} enter {place.identity} work 30000 done put {place.cpuset} 0 {out}"
+    body = stay if again == "the same process" else f"fork {{ {stay} }}"
+    evidence, account, perf = play(observer, mover, f"pin {IN} times 20 {{ {body} }}")
+    use = total(evidence)
+    lost_ns = perf.lost_ns(switches_on(evidence, OUT))
+    assert verdict(place.claims, evidence, "cpuset-containment") is Outcome.FAILED
+    if again == "the same process":
+        # A thread has the patience for all its joinings, and a tick's part more.
+        patience_ns = observer.options.pending_ms * 1_000_000
+        assert use.out_of_set_ns >= account.low_ns - patience_ns - 2 * PERIOD_NS - lost_ns, (use, account)
+    else:
+        (joinings,) = evidence.joinings
+        assert joinings.count == 20
+        assert joinings.outside_ns >= account.low_ns * 0.95 - lost_ns, (joinings, account)
+        assert joinings.worst
+    consistent(evidence)
+
+
+@narrow
+def test_a_process_is_moved_thread_by_thread(observer: Observer, place: Place, mover: Path) -> None:
+    """Healthy: each thread joins the cpuset by itself, the leader first; the others are joining until then."""
+    tasks = place.cpuset.parent / "tasks"
+    thread = f"thread {{ pin {OUT} raise 1 await 2 burn 3000 put {tasks} 0 work 500 }}"
+    joins = f"{thread} await 1 put {place.identity} 0 put {tasks} 0 raise 2 wait"
+    evidence, _, _ = play(observer, mover, f"pin {IN} times 10 {{ fork {{ {joins} }} }}")
+    clean(evidence, place)
+    assert total(evidence).transition_ns >= 10 * 1_500_000
+    consistent(evidence)
+
+
+@narrow
+def test_a_thread_ends_before_its_turn(observer: Observer, place: Place, mover: Path) -> None:
+    """Healthy: the same, where one thread ends before anybody moves it."""
+    tasks = place.cpuset.parent / "tasks"
+    thread = f"thread {{ pin {OUT} raise 1 await 2 burn 2000 raise 3 }}"
+    joins = f"{thread} await 1 put {place.identity} 0 raise 2 await 3 nap 3000 put {tasks} 0 wait"
+    evidence, _, _ = play(observer, mover, f"pin {IN} times 10 {{ fork {{ {joins} }} }}")
+    clean(evidence, place)
+    consistent(evidence)
+
+
+@narrow
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_a_leader_that_joins_takes_nobody_with_it(observer: Observer, place: Place, mover: Path, order: str) -> None:
+    """A worker that is left outside is outside, whether its leader joins the cpuset before or after that."""
+    tasks = place.cpuset.parent / "tasks"
+    thread = f"thread {{ pin {OUT} raise 1 await 2 start burn 3000 done raise 3 nap 20000 }}"
+    leader = f"put {tasks} 0 raise 2" if order == "before" else f"raise 2 await 3 put {tasks} 0"
+    left = f"wait put {home(os.getpid())} 0 put {place.cpuset_home} 0"
+    joins = f"{thread} await 1 put {place.identity} 0 {leader} put {home(os.getpid())} 0 {left}"
+    if order == "before":
+        joins = f"{thread} await 1 put {place.identity} 0 {leader} {left}"
+    evidence, account, perf = play(observer, mover, f"pin {IN} times 10 {{ fork {{ {joins} }} }}")
+    use = total(evidence)
+    lost_ns = perf.lost_ns(switches_on(evidence, OUT), died=10)
+    assert account.stays == 10
+    assert use.out_of_set_ns >= account.low_ns * 0.95 - lost_ns, (use, account)
+    assert verdict(place.claims, evidence, "cpuset-containment") is Outcome.FAILED

@@ -14,6 +14,7 @@ move goes back to when the task came, also into the window before. Two witnesses
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
@@ -62,9 +63,22 @@ def _ledger(evidence: Evidence) -> Iterator[str]:
         problem = _stay(one)
         if problem:
             yield f"{one.comm} ({one.tid}) of {one.claim} on CPU {one.cpu}: {problem}"
+    yield from _joinings(evidence)
     slots = (entry for entry in evidence.usage_bins if entry.length_ns < 0 or entry.usage_ns < 0)
     for entry in sorted(slots, key=lambda entry: (entry.claim, entry.start_at_ns)):
         yield f"{entry.claim}: a slot of {entry.length_ns} ns with {entry.usage_ns} ns of CPU time"
+
+
+def _joinings(evidence: Evidence) -> Iterator[str]:
+    """What a claim's tasks ran outside while they were joining is a part of what they ran in transition."""
+    transition: Counter[str] = Counter()
+    for row in evidence.cpu_use:
+        transition[row.claim] += row.transition_ns
+    for one in sorted(evidence.joinings, key=lambda one: one.claim):
+        if _negative(one.count, one.outside_ns, one.slowest_ns):
+            yield f"the joinings of {one.claim}: a negative number"
+        if beyond(one.outside_ns, transition[one.claim]):
+            yield f"{one.claim}: more time outside in joinings than in transition"
 
 
 def _row(row: CpuUse, evidence: Evidence) -> str:

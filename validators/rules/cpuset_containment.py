@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolkit.model.actions import CgroupMove
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import CpuUse, Evidence, Transition
+from toolkit.model.evidence import CpuUse, Evidence, Joinings, Transition
 from toolkit.model.nesting import nested
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import cpus_text
@@ -20,6 +20,10 @@ ID = "cpuset-containment"
 BINDING_NS = 75_000_000
 """So long a process may run in its cgroup before its mask is set: as long as a process was met that joined its cgroups
 one after the other."""
+JOINING_NS = 75_000_000
+"""What a thread may run outside in its joinings of a claim; more is time outside (``probes/switches/trails.py``)."""
+JOININGS_PER_S = 2
+"""A container's liveness and its readiness probe, each once a second: the kubelet's shortest period."""
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
@@ -27,6 +31,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     use = view.by_claim(evidence.cpu_use)
     offenders = view.by_claim(evidence.offenders)
     changes = view.by_claim(evidence.transitions)
+    joinings = {row.claim: row for row in evidence.joinings}
     inside = nested((claim.name, claim.cgroup) for claim in claims.claims)
     # A claim below another's cgroup must keep to its CPUs, too: all workload but ephemeral containers.
     keeping = {claim.name: claim for claim in claims.claims if claim.kind is SubjectKind.CONTAINER}
@@ -37,6 +42,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
             use.get(claim.name, []),
             offenders.get(claim.name, []),
             changes.get(claim.name, []),
+            joinings.get(claim.name),
             [
                 (keeping[name], row)
                 for name in inside.get(claim.name, ())
@@ -56,6 +62,7 @@ def _judge(
     rows: list[CpuUse],
     named: list[Offender],
     transitions: list[Transition],
+    joinings: Joinings | None,
     below: list[tuple[Claim, CpuUse]],
     left: tuple[CgroupMove, ...],
     elsewhere_ns: int,
@@ -64,7 +71,7 @@ def _judge(
         return Judgement(ID, claim.name)(Outcome.SKIPPED, "no CPU set was promised")
     allowed = view.ever_allowed(claim, view.mask_changes(claim.name, transitions))
     outside = [row for row in rows if row.out_of_set_switches or row.out_of_set_ns or row.out_of_set_samples]
-    measures = _measures(claim, allowed, rows, transitions)
+    measures = _measures(claim, allowed, rows, transitions) | _joined(joinings)
     shown = _named(claim, outside, named)
     verdict = Judgement(ID, claim.name, measures, shown, file_history.lives(claim, evidence))
     away = _away(left, evidence, elsewhere_ns)
@@ -76,6 +83,9 @@ def _judge(
         return verdict(Outcome.FAILED if away else outcome, text)
     if away:
         return verdict(Outcome.FAILED, away)
+    if joinings and joinings.outside_ns > most_joining_ns(evidence):
+        always = Judgement(ID, claim.name, measures, joinings.worst, file_history.lives(claim, evidence))
+        return always(Outcome.FAILED, _always_joining(claim.cpus, joinings, evidence))
     nested = [row for _, row in below]
     strays = [row for row in nested if row.cpu not in allowed and any(view.steady_use(row))]
     if strays:
@@ -86,13 +96,7 @@ def _judge(
             Outcome.FAILED, f"{names} below its cgroup ran {spent:.3f} ms on {cpus_text(where)} outside {claim.cpus}"
         )
     if not any(row.switches or row.samples for row in (*rows, *nested)):
-        own = view.level(view.levels_of(claim, evidence), 0)
-        used_ns = 0 if own is None else own.usage_ns or 0
-        if used_ns >= ROWLESS_RUN_NS:
-            return verdict(Outcome.UNDECIDED, f"no task of it was seen to run, its cgroup used {used_ns / 1e6:.1f} ms")
-        if evidence.following is not None:
-            return verdict(Outcome.SKIPPED, "no task of it ran in this window")
-        return verdict(Outcome.UNDECIDED, "no task of it was seen to run: there is no evidence")
+        return verdict(*_unseen(claim, evidence))
     strange = CpuSet.of(row.cpu for row in rows if any(view.steady_use(row))) - allowed
     if strange:
         return verdict(
@@ -109,6 +113,17 @@ def _judge(
         measures["excused"] = excused
     counted = f"none of {measures['switches_judged']} switches and {measures['samples']} samples outside"
     return verdict(Outcome.PASSED, f"{counted} {cpus_text(claim.cpus)}{f' ({excused})' if excused else ''}")
+
+
+def _unseen(claim: Claim, evidence: Evidence) -> tuple[Outcome, str]:
+    """Judge a claim of which no task was seen."""
+    own = view.level(view.levels_of(claim, evidence), 0)
+    used_ns = 0 if own is None else own.usage_ns or 0
+    if used_ns >= ROWLESS_RUN_NS:
+        return Outcome.UNDECIDED, f"no task of it was seen to run, its cgroup used {used_ns / 1e6:.1f} ms"
+    if evidence.following is not None:
+        return Outcome.SKIPPED, "no task of it ran in this window"
+    return Outcome.UNDECIDED, "no task of it was seen to run: there is no evidence"
 
 
 def _away(left: tuple[CgroupMove, ...], evidence: Evidence, elsewhere_ns: int) -> str:
@@ -156,6 +171,25 @@ def _unbound(
     if not claim.by_mask or spent_ns > most_ns or any(one.total_ns > BINDING_NS for one in named):
         return None
     return Outcome.UNDECIDED, f"ran {spent_ns / 1e6:.3f} ms outside {claim.cpus}: {UNBOUND}"
+
+
+def _joined(joinings: Joinings | None) -> dict[str, Measure]:
+    return {
+        "joinings": joinings.count if joinings else 0,
+        "joining_outside_ns": joinings.outside_ns if joinings else 0,
+        "joining_slowest_ns": joinings.slowest_ns if joinings else 0,
+    }
+
+
+def most_joining_ns(evidence: Evidence) -> int:
+    """Return what a claim's tasks may run outside in a window because they are only just joining it."""
+    return round(JOINING_NS * JOININGS_PER_S * max(1.0, evidence.duration_ns / view.NANOSECONDS))
+
+
+def _always_joining(cpus: CpuSet, joinings: Joinings, evidence: Evidence) -> str:
+    spent, most = milliseconds(joinings.outside_ns), milliseconds(most_joining_ns(evidence))
+    how = f"in {plural(joinings.count, 'joining')}, as a member without its v1 cpuset"
+    return f"ran {spent} outside {cpus} {how}: more than the {most} that exec probes explain"
 
 
 def _escaped(cpus: CpuSet, evidence: Evidence, outside: list[CpuUse], named: list[Offender]) -> tuple[Outcome, str]:
@@ -234,7 +268,12 @@ RULE = Rule(
             One interval outside the set is a failure. A claim is undecided if no task of it was seen to run.
 
             An interval that began before its task joined the cgroup, or before a change of the set was complete, is no
-            violation; transition measures report it. A claim about a descendant cgroup is counted by itself, and its
+            violation; transition measures report it. Where cpusets are in a v1 hierarchy a task joins twice. What it
+            runs outside between the two is a joining's, if the second follows within 75 ms, or within 5 s where
+            somebody else (or the task itself, for the first time) was moving it in. A thread has 75 ms of CPU time for
+            all its joinings; what it runs beyond is outside. `joining_outside_ns` is their sum in the window.
+
+            A claim about a descendant cgroup is counted by itself, and its
             tasks must keep to both sets (ephemeral containers to their own); where it had a CPU longer than this claim,
             and ran there, the verdict is undecided. Tasks that all stay on one CPU of a wider
             set break no promise; `used_cpus` and `busiest_cpu_ratio` report it.
@@ -254,6 +293,10 @@ RULE = Rule(
             CPUAffinity= does), what one ran outside for at most 75 ms is undecided: a process is bound a moment after
             it is in the cgroup, unless a mask was too wide in two readings. A CPU that goes offline is dated up to
             0.5 s late.
+
+            Joinings: 150 ms outside for each second of the window (for one second at least), counting of each joining
+            the thread that was outside longest. A container's liveness and readiness probes join once a second each
+            (the kubelet's shortest period), and a thread has 75 ms. More is a member that lives outside, and fails.
 
             CPU time of the two witnesses may differ by 2 ticks per CPU used (each read of the cgroup may miss one), 1
             us per switch (the two clocks are read at different points of the same switch), 2 %, and the measured steal

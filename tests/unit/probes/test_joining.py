@@ -37,12 +37,17 @@ class Tree:
         self.moves: tuple[int, ...] = ()
         self.subject = HYBRID
         self.mems = "0-1"
-        self.masks = ThreadMasks(hierarchy, root, 0, 0, 0, lambda: self.moves)
+        self.pending: set[tuple[int, int, int]] = set()
+        may_complete = self._may_complete
+        self.masks = ThreadMasks(hierarchy, root, 0, 0, 0, lambda: self.moves, may_complete=may_complete)
         self.began(100)
 
     def began(self, ticks: int, flags: int = 0) -> None:
         """Let another thread have the id."""
         (self.root / f"proc/{TID}/stat").write_text(f"{TID} (x) R {'0 ' * 5}{flags} {'0 ' * 12}{ticks} 0\n")
+
+    def _may_complete(self, ident: int, tgid: int, tid: int) -> bool:
+        return (ident, tgid, tid) in self.pending
 
     def exits(self) -> None:
         """Let it be on its way out, for however long that takes."""
@@ -90,6 +95,19 @@ def test_a_thread_that_never_joins_is_read(tmp_path: Path) -> None:
     for _ in range(2):
         tree.between()
         tree.scan()
+    assert tree.wide() == 1
+
+
+def test_a_thread_whose_joining_the_programs_know_is_waited_for(tmp_path: Path) -> None:
+    """Its cpuset may still come, later than the patience; when it cannot any more it is read."""
+    tree = Tree(tmp_path)
+    tree.pending = {(HYBRID.ident, TID, TID)}
+    for _ in range(3):
+        tree.between()
+        tree.scan()
+    assert tree.wide() == 0
+    tree.pending = set()
+    tree.scan()
     assert tree.wide() == 1
 
 

@@ -126,3 +126,18 @@ def test_added_rows_are_those_of_the_claim() -> None:
 
     assert [row.ns for row in rows] == [5, 105]
     assert [row.ns for row in sums.added_to(2, [tally.row({}), tally.row({})])] == [0, 0]
+
+
+def test_joinings_are_summed_up_by_their_longest_thread() -> None:
+    """Threads of one process are outside at the same time; the next joining is another one. At home nobody counts."""
+    sums = shares()
+    first = {"joining": True, "joined_ns": 90, "complete_ns": 250}
+    for tid, begin, end in ((10, 100, 130), (10, 150, 170), (11, 100, 140)):
+        sums.add(replace(piece(begin=begin, end=end), tid=tid), [Stay(CLAIM, 7, begin, end, **first)])
+    sums.add(piece(begin=300, end=307), [Stay(CLAIM, 7, 300, 307, joining=True, joined_ns=299, complete_ns=310)])
+    sums.add(piece(cpu=0, begin=400, end=500), [Stay(CLAIM, 7, 400, 500, joining=True, joined_ns=399, complete_ns=600)])
+
+    (row,) = tally.joinings(sums.joinings, {CLAIM: "db"}, 0)
+    assert (row.claim, row.count, row.outside_ns, row.slowest_ns) == ("db", 2, 50 + 7, 160)
+    assert [(one.tid, one.total_ns) for one in row.worst] == [(10, 57), (11, 40)]
+    assert tally.joinings(sums.joinings, {}, 0) == []

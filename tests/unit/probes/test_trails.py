@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from probes.switches import trails as module
 from probes.switches.records import (
     EVENT_COMPLETE,
+    EVENT_ENDED,
     PIECE_INCOMPLETE,
     PIECE_OVERLOOKED,
     PIECE_UNANNOUNCED,
     MoveEvent,
+    Piece,
 )
 from probes.switches.trails import KEEP_NS, MAX_MOVES, Trails
 from tests.unit.probes.trail_parts import LATER, LONG_AGO, PATIENCE, move, parts, piece, trails_of
@@ -223,3 +225,144 @@ def test_the_parts_are_the_interval(times: list[int], first: int) -> None:
     assert all(one[2] == two[1] for one, two in itertools.pairwise(stays))
     for ident, begin, _ in stays:
         assert ident == idents[sum(at <= begin for at in times)]
+
+
+JOINING = 10 * PATIENCE
+OTHER, MEMBER = 99, 1
+"""Who moves: another process, which is under no claim; the claim that a writer may be under."""
+
+
+def patient(*events: MoveEvent) -> Trails:
+    """Return trails for which a cpuset may follow ten times the patience later."""
+    trails = Trails(PATIENCE, joining_ns=JOINING)
+    for event in events:
+        trails.add(event)
+    return trails
+
+
+def by(event: MoveEvent, writer: int = OTHER, ident: int = 0) -> MoveEvent:
+    return replace(event, writer_tgid=writer, writer_ident=ident)
+
+
+def alone(event: MoveEvent, tid: int) -> MoveEvent:
+    return replace(event, tid=tid, whole_process=0)
+
+
+def forgiven(trails: Trails, *pieces: Piece, heard_ns: int = LATER) -> list[bool]:
+    """Say of each interval whether any of it was a joining's; all are asked about before the last answer counts."""
+    for one in pieces:
+        trails.cut(one, 0)
+    found = [trails.cut(one, heard_ns) for one in pieces]
+    return [any(stay.joining for stay in stays) for stays in found if stays is not None]
+
+
+def test_a_leaders_completion_is_its_own() -> None:
+    """The threads of a process come into the cpuset one by one: each is joining until it is moved itself."""
+    worker = piece(40, 60, 1, (1, 20), PIECE_INCOMPLETE, tid=11, joined_ns=20)
+    leader = [joining(20, 1), alone(completed(30, 1, 20), 10)]
+
+    assert forgiven(patient(*leader), worker) == [False]
+    assert forgiven(patient(*leader, alone(completed(70, 1, 20), 11)), worker) == [True]
+    assert forgiven(trails_of(*leader, alone(completed(70, 1, 20), 11)), worker) == [True]
+
+
+def test_what_the_leader_did_later_is_no_workers() -> None:
+    """A worker that no fork announced began where its leader was; that one's later moves do not cut it."""
+    worker = piece(0, 100, 1, (1, 30), PIECE_UNANNOUNCED, tid=12)
+    later = move(130, 0, 1, tid=10, whole=0)
+
+    assert parts(trails_of(move(LONG_AGO, 1, 0, whole=0), later), worker) == [(1, 0, 100)]
+
+
+@pytest.mark.parametrize(("writer", "ident"), [(OTHER, 0), (10, MEMBER)], ids=["a runtime", "itself"])
+def test_a_joining_that_is_proven_may_take_long(writer: int, ident: int) -> None:
+    """Whoever moved it in had no CPU in between; the task ran little of that time. Until it is over nobody can say."""
+    late = 20 + JOINING
+    early, last = piece(0, 50, 1, (1, 20), PIECE_INCOMPLETE, joined_ns=20), piece(late - 20, late + 10, 1, (1, late))
+
+    assert patient(by(joining(20, 1), writer, ident)).cut(early, late) is None
+    events = by(joining(20, 1), writer, ident), by(completed(late, 1, 20), writer, ident)
+    assert forgiven(patient(*events), early, last) == [True, True]
+
+
+@pytest.mark.parametrize("step", ["identity", "cpuset"])
+def test_a_member_that_moves_others_proves_nothing(step: str) -> None:
+    """It takes its fellows out and in again: then a cpuset counts that comes within the patience, and no other."""
+    identity, cpuset = joining(20, 1), completed(21 + PATIENCE, 1, 20)
+    events = [
+        by(identity, OTHER, MEMBER if step == "identity" else 0),
+        by(cpuset, OTHER, MEMBER if step == "cpuset" else 0),
+    ]
+
+    assert forgiven(patient(*events), piece(0, 50, 1, (1, 20), PIECE_INCOMPLETE, joined_ns=20)) == [False]
+    events[1] = replace(events[1], at_ns=20 + PATIENCE)
+    assert forgiven(patient(*events), piece(0, 50, 1, (1, 20), PIECE_INCOMPLETE, joined_ns=20)) == [True]
+
+
+def test_a_task_joins_for_the_first_time_once() -> None:
+    """It was a member before, and left: a late cpuset is its own play."""
+    late = 50 + 2 * PATIENCE
+    before = [move(LONG_AGO, 1, 0), move(10, 0, 1), joining(50, 1)]
+
+    assert forgiven(patient(*before, completed(late, 1, 50)), piece(40, 80, 1, (1, 50))) == [False]
+    assert forgiven(patient(*before, completed(50 + PATIENCE, 1, 50)), piece(40, 80, 1, (1, 50))) == [True]
+
+
+def test_who_runs_outside_for_longer_than_the_patience_is_no_joining_task() -> None:
+    """A runtime's child waits while it is moved: what has so much to run is there to run, whenever the cpuset comes.
+
+    All of it is outside, and without waiting for the cpuset.
+    """
+    pieces = [piece(begin, begin + 30, 1, (1, 20), PIECE_INCOMPLETE, joined_ns=20) for begin in (20, 50, 80)]
+
+    assert forgiven(patient(joining(20, 1), completed(300, 1, 20)), *pieces[:2]) == [True, True]
+    assert forgiven(patient(joining(20, 1), completed(300, 1, 20)), *pieces) == [False, False, False]
+    assert forgiven(patient(joining(20, 1)), *pieces, heard_ns=130) == [False, False, False]
+
+
+def test_joinings_of_a_thread_are_one_account() -> None:
+    """In and out again and again, each time with a cpuset that comes soon: it lives outside."""
+    events, pieces = [], []
+    for begin in range(0, 500, 100):
+        events += [joining(begin + 10, 1), completed(begin + 50, 1, begin + 10), move(begin + 60, 0, 1)]
+        pieces.append(piece(begin + 10, begin + 40, 1, (1, begin + 10), PIECE_INCOMPLETE, joined_ns=begin + 10))
+    trails = trails_of(*events)
+
+    assert [forgiven(trails, one) for one in pieces] == [[True], [True], [False], [False], [False]]
+    other = replace(pieces[-1], tid=12, life=1)
+    assert forgiven(trails, other) == [True], "another thread has an account of its own"
+
+
+def test_a_thread_that_ended_was_not_left_out() -> None:
+    """Its process was moved thread by thread, and it was not there when its turn came; if nobody was moved it was."""
+    worker = piece(20, 60, 1, (1, 20), PIECE_INCOMPLETE, tid=11, joined_ns=20)
+    ended = MoveEvent(EVENT_ENDED, 0, 60, 0, 20, 0, 11, 10, 0, 1, 1, 1)
+    sibling = alone(completed(90, 1, 20), 12)
+
+    assert forgiven(patient(joining(20, 1), ended, sibling), worker) == [True]
+    assert forgiven(patient(joining(20, 1), ended), worker) == [False]
+    assert forgiven(patient(joining(20, 1), replace(sibling, at_ns=59), ended), worker) == [False], "all was over"
+    assert forgiven(patient(joining(20, 1), sibling), worker) == [False], "it lives, and was left out"
+    leader = replace(ended, tid=10)
+    own = piece(20, 60, 1, (1, 20), PIECE_INCOMPLETE, joined_ns=20)
+    assert forgiven(patient(joining(20, 1), leader), own, heard_ns=61) == [False], (
+        "its process ended: nothing may follow"
+    )
+
+
+def test_who_left_waits_for_no_cpuset() -> None:
+    """Out of the identity again: it was a member for so long, and that is known at once."""
+    trails = patient(joining(20, 1), move(60, 0, 1))
+
+    assert forgiven(trails, piece(20, 50, 1, (1, 20), PIECE_INCOMPLETE, joined_ns=20), heard_ns=61) == [False]
+
+
+def test_at_home_nothing_is_to_be_forgiven() -> None:
+    """Nor is it waited for, or counted."""
+    trails = Trails(PATIENCE, joining_ns=JOINING, at_home=lambda ident, cpu, at_ns: (ident, cpu) == (1, 1))
+    trails.add(joining(20, 1))
+
+    assert forgiven(trails, piece(20, 500, 1, (1, 20), PIECE_INCOMPLETE, joined_ns=20), heard_ns=21) == [False]
+    abroad = replace(piece(520, 550, 1, (1, 20), PIECE_INCOMPLETE, joined_ns=20), cpu=2)
+    trails.add(completed(600, 1, 20))
+    assert forgiven(trails, abroad) == [True]

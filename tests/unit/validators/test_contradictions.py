@@ -21,7 +21,7 @@ from tests.unit.validators.evidence_builder import (
 )
 from tests.unit.validators.trust_builder import CLAIMS, by_key, health, healthy
 from toolkit.model.blind_spots import ScanGap
-from toolkit.model.evidence import Evidence, OwnerClass, UsageBin
+from toolkit.model.evidence import Evidence, Joinings, OwnerClass, UsageBin
 from toolkit.model.interrupts import IrqKind, IrqUse
 from toolkit.model.placement import HugetlbUse, PageKind, PageReading, PageUse
 from toolkit.model.verdict import Offender, Outcome
@@ -135,6 +135,11 @@ IMPOSSIBLE: list[dict[str, Any]] = [
             *("transition_switches", "transition_ns"),
         )
     ),
+    *(
+        {"joinings": (replace(Joinings(claim="db", count=1, outside_ns=0, slowest_ns=0), **{name: -1}),)}
+        for name in ("count", "outside_ns", "slowest_ns")
+    ),
+    {"joinings": (Joinings(claim="db", count=1, outside_ns=SECOND // 2, slowest_ns=SECOND),)},
     _row(standstill_ns=2 * SECOND),
     _row(out_of_set_ns=SECOND // 2, transition_ns=SECOND // 2 + SECOND // 10),
     _row(arrival_lag_ns=WINDOW_NS * 2),

@@ -19,7 +19,7 @@ from tests.unit.validators.evidence_builder import (
     web_bandwidth,
 )
 from toolkit.model.claims import SubjectKind
-from toolkit.model.evidence import Evidence, HotplugEvent, Transition
+from toolkit.model.evidence import Evidence, HotplugEvent, Joinings, Transition
 from toolkit.model.verdict import Offender, Outcome, Verdict
 from validators.rules.cpuset_containment import RULE
 
@@ -194,3 +194,23 @@ def test_a_set_that_came_back_is_not_named_as_the_one_that_was_left() -> None:
 
     assert verdict.outcome is Outcome.FAILED
     assert "CPU 2 outside the set of the time (by now 2-3)" in verdict.reason
+
+
+@pytest.mark.parametrize(("more_ns", "outcome"), [(0, Outcome.PASSED), (1, Outcome.FAILED)])
+@pytest.mark.parametrize(("duration_ns", "most_ns"), [(10 * SECOND, 1_500_000_000), (20 * SECOND, 3_000_000_000)])
+def test_joinings_have_a_bound(duration_ns: int, most_ns: int, more_ns: int, outcome: Outcome) -> None:
+    """What exec probes explain passes, with its measures; who joins without an end lives outside, and is named."""
+    found = evidence(duration_ns=duration_ns)
+    outside_ns = most_ns + more_ns
+    row = use("db", 0, switches=1, run_ns=outside_ns, samples=0, transition_switches=1, transition_ns=outside_ns)
+    worst = Offender(claim="db", tid=9, comm="probe", cpu=0, first_at_ns=0, total_ns=7, longest_ns=7, switches=1)
+    joinings = Joinings(claim="db", count=30, outside_ns=outside_ns, slowest_ns=SECOND // 10, worst=(worst,))
+
+    verdict = db(replace(found, cpu_use=(*found.cpu_use, row), joinings=(joinings,)))
+
+    assert verdict.outcome is outcome
+    keys = ("joinings", "joining_outside_ns", "joining_slowest_ns")
+    assert [verdict.measures[key] for key in keys] == [30, outside_ns, SECOND // 10]
+    assert verdict.offenders == ((worst,) if more_ns else ())
+    if more_ns:
+        assert "in 30 joinings" in verdict.reason

@@ -21,7 +21,7 @@ from toolkit.model.evidence.masks import MaskEvidence, ThreadMask
 from toolkit.model.evidence.memory import MemoryEvidence
 from toolkit.model.evidence.node import HotplugEvent, HotplugEvidence, OwnEvidence, SystemEvidence, WaitEvidence
 from toolkit.model.evidence.stated import Runtime, StatedEvidence
-from toolkit.model.evidence.switches import CpuUse, Intruder, OwnerClass, SwitchEvidence, UsageBin
+from toolkit.model.evidence.switches import CpuUse, Intruder, Joinings, OwnerClass, SwitchEvidence, UsageBin
 from toolkit.model.evidence.window import ClaimChangeEvidence, Environment, Transition, WindowEvidence
 from toolkit.model.evidence.writes import ControlWrite, WriteEvidence
 from toolkit.model.picture import Picture
@@ -38,6 +38,7 @@ __all__ = [
     "Evidence",
     "HotplugEvent",
     "Intruder",
+    "Joinings",
     "OwnerClass",
     "Runtime",
     "ThreadMask",

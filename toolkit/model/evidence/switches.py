@@ -59,6 +59,23 @@ class CpuUse:
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Joinings:
+    """Processes that ran outside a claim's CPUs after they had its identity (v2), until they had its v1 cpuset.
+
+    ``count``: joinings. ``outside_ns``: what they ran outside, of each joining its longest thread's; it is in the
+    ``transition_ns`` of the claim's rows, with that of the other threads. ``slowest_ns``: the longest time between the
+    two attaches. ``worst``: threads that ran outside longest, sixteen at most.
+    """
+
+    claim: str
+    count: int
+    outside_ns: int
+    slowest_ns: int
+    worst: tuple[Offender, ...] = ()
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Intruder:
     """A task without a claim, by its v2 cgroup, that ran on a watched (exclusive or reserved) CPU.
 
@@ -101,6 +118,7 @@ class SwitchEvidence:
 
     cpu_use: tuple[CpuUse, ...] = ()
     offenders: tuple[Offender, ...] = ()
+    joinings: tuple[Joinings, ...] = ()
     intruders: tuple[Intruder, ...] = ()
     usage_bins: tuple[UsageBin, ...] = ()
     standstill_by_cpu_ns: dict[int, int] | None = None
