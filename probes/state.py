@@ -18,7 +18,7 @@ from probes.switches.published import Bound, Published
 from probes.switches.records import PODS_IDENT
 from probes.switches.trails import Trails
 from toolkit.errors import InputError
-from toolkit.host import cgroupfs
+from toolkit.host import cgroup_members, cgroupfs
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import Hierarchy
 from toolkit.host.kept_files import NONE_KEPT, KeptFiles
@@ -95,7 +95,11 @@ class State:
         """Write down which threads are in a claim's cgroup now; ``since_ns``: since the claim exists, unless given."""
         tids = cgroupfs.tids(self.hierarchy, subject.claim.cgroup)
         since_ns = subject.since_ns if since_ns is None else since_ns
-        if not record_members(self.ledger.threads, tids, subject.ident, since_ns):
+        joining = frozenset[int]()
+        if subject.cpuset_id is not None:
+            mount = self.hierarchy.controller_dir("cpuset")
+            joining = frozenset(tids) - (cgroup_members.tids_below(mount, subject.claim.cgroup) or frozenset())
+        if not record_members(self.ledger.threads, tids, subject.ident, since_ns, joining):
             self.ledger.members_lost += 1
 
     def blind(self, what: str, *witnesses: Witness, start_ns: int | None = None, end_ns: int | None = None) -> None:

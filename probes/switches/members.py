@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Iterable
-from dataclasses import astuple
+from collections.abc import Collection, Iterable
+from dataclasses import astuple, replace
 from pathlib import Path
 
 from probes.bpfsys import BPF_NOEXIST, Map
@@ -19,14 +19,17 @@ from probes.switches.records import FOREVER_NS, Member
 from toolkit.host import procfs
 
 
-def record_members(threads: Map, tids: Iterable[int], ident: int, since_ns: int) -> bool:
+def record_members(threads: Map, tids: Iterable[int], ident: int, since_ns: int, joining: Collection[int] = ()) -> bool:
     """Write down which threads are in a cgroup when its claim is added; what a program wrote after ``since_ns`` stays.
 
     Returns ``False`` where the map is full.
+
+    :param joining: those of them that are not in the claim's v1 cpuset: somebody may be moving them in just now.
     """
-    data = Member.LAYOUT.pack(*astuple(Member(ident=ident, incomplete=0, at_ns=since_ns, joined_ns=since_ns)))
+    complete = Member(ident=ident, incomplete=0, at_ns=since_ns, joined_ns=since_ns)
+    records = [Member.LAYOUT.pack(*astuple(replace(complete, incomplete=incomplete))) for incomplete in (0, 1)]
     for tid in tids:
-        key = tid.to_bytes(4, "little")
+        key, data = tid.to_bytes(4, "little"), records[tid in joining]
         try:
             if not threads.update(key, data, BPF_NOEXIST):
                 found = threads.lookup(key)

@@ -14,7 +14,7 @@ import pytest
 
 from probes.observer import Observer
 from tests.integration.cpuset_lab import IN, MARKS, ONLINE, OUT, Place, clean, narrow, placed, play, wide
-from tests.integration.membership_lab import consistent, cpuset, home, switches_on, total, verdict
+from tests.integration.membership_lab import Mover, consistent, cpuset, home, switches_on, total, verdict
 from tests.integration.perf_account import PERIOD_NS
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.verdict import Outcome
@@ -283,3 +283,28 @@ def test_a_leader_that_joins_takes_nobody_with_it(observer: Observer, place: Pla
     assert account.stays == 10
     assert use.out_of_set_ns >= account.low_ns * 0.95 - lost_ns, (use, account)
     assert verdict(place.claims, evidence, "cpuset-containment") is Outcome.FAILED
+
+
+@narrow
+@pytest.mark.parametrize("comes", [True, False], ids=["the cpuset comes", "it never comes"])
+def test_a_claim_is_added_in_the_middle_of_a_joining(
+    observer: Observer, place: Place, mover: Path, comes: bool
+) -> None:
+    """Who has the identity by then, and not the cpuset, may be joining; without the cpuset it was a member."""
+    observer.remove_claim("db")
+    last = f"put {place.cpuset} 0" if comes else f"put {home(os.getpid())} 0"
+    joins = f"put {place.identity} 0 tell work 2000 nap 300000 work 2000 {last} tell put {home(os.getpid())} 0"
+    with Mover(mover, f"pin {OUT} ready {joins} put {place.cpuset_home} 0") as run:
+        run.go()
+        run.account()
+        observer.add_claim(place.claims.claims[0])
+        observer.open_window()
+        run.go()
+        run.account()
+        evidence = observer.close_window()
+        run.end()
+    if comes:
+        clean(evidence, place)
+        assert [row.count for row in evidence.joinings] == [1]
+    else:
+        assert verdict(place.claims, evidence, "cpuset-containment") is Outcome.FAILED
