@@ -62,7 +62,8 @@ class SystemReading(Reading):
         """Return steal, and the kernel's own count of switches.
 
         The count is read before and after the ledger's own moment, at both ends: the truth lies between
-        last.before - first.after and last.after - first.before, and the ledger must lie there too.
+        last.before - first.after and last.after - first.before, and the ledger must lie there too. The larger is the
+        kernel's count of a time that holds all of the window: nobody judges more switches than it has.
         """
         first, last, untraced = self.first, self.last, readings.of(ThreadReading).untraced
         least = last.before.context_switches - first.after.context_switches
@@ -76,8 +77,9 @@ class SystemReading(Reading):
                 },
             ),
             coverage=SystemCoverage(
-                switches_kernel=max(least, min(most, (least + most) // 2)),
-                switches_skew=(most - least + 1) // 2 + untraced.skew,
+                switches_kernel=most,
+                switches_kernel_least=least,
+                switches_skew=most - least + untraced.skew,
                 switches_untraced=untraced.switches,
             ),
         )

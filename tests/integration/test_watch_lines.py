@@ -89,3 +89,9 @@ def test_a_crowd_outside_is_one_line(watch: Watch, crowd: list[int]) -> None:
     assert summed[-1][2] == str(CpuSet.of(outside))
     at_once = AT_ONCE.findall(watch.said())
     assert 1 <= len(at_once) <= len(summed) + 1
+
+
+def test_it_says_when_it_is_armed(watch: Watch) -> None:
+    """Once, with how much it watches: a script that begins its load then misses nothing."""
+    wait_for(lambda: "armed: " in watch.said(), "the line", 60.0)
+    assert re.findall(r"^\d\d:\d\d:\d\d armed: (.*)$", watch.said(), re.MULTILINE) == ["2 claims, windows of 60 s"]

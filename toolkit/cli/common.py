@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -79,13 +80,28 @@ def named(path: Path) -> Iterator[None]:
         raise InputError(str(path), text.removeprefix(f"{path}: ")) from None
 
 
+HEADS = {"Failed": "red", "Undecided": "yellow", "Passed": "green"}
+"""Lines of a report that are nothing but an outcome."""
+
+
 def say(text: str, *, err: bool = False) -> None:
     """Print text; names from elsewhere in it cannot steer the terminal.
 
     A standard error that cannot be written (a full disk, a terminal that is gone) stops nothing.
     """
     with suppress(OSError) if err else nullcontext():
-        click.echo(printable_lines(text), err=err)
+        click.echo(coloured(printable_lines(text), err=err), err=err)
+
+
+def coloured(text: str, *, err: bool = False) -> str:
+    """Colour the heads of what failed, passed or is undecided, where the stream is a terminal and NO_COLOR is not set.
+
+    :param text: safe for a terminal already.
+    """
+    if os.environ.get("NO_COLOR") or not (sys.stderr if err else sys.stdout).isatty():
+        return text
+    lines = text.split("\n")
+    return "\n".join(click.style(line, fg=HEADS[line], bold=True) if line in HEADS else line for line in lines)
 
 
 def say_line(text: str, *, err: bool = False) -> None:

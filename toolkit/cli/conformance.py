@@ -23,6 +23,7 @@ from toolkit.cli.common import (
 )
 from toolkit.cli.ending import attempt, complain, leave, reported, warn_of, warn_of_cache, worse
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
+from toolkit.faults.registry import id_of
 from toolkit.model.conformance import ScenarioResult
 from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.serde import to_data
@@ -266,7 +267,7 @@ def show_list(scenarios: tuple[Scenario, ...], as_json: bool) -> None:
 
 def _entry(scenario: Scenario) -> str:
     """Return what one scenario shows, what it needs, and which faults must make which rules fail."""
-    controls = dict.fromkeys(f"{control.fault} fails {control.rule}" for control in scenario.negative_controls)
+    controls = dict.fromkeys(f"{id_of(control.fault)} fails {control.rule}" for control in scenario.negative_controls)
     lines = (
         scenario.title,
         f"needs {needs(scenario.requires)}",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli.common import json_option, print_json, say_line, verbose_option
+from toolkit.cli.common import coloured, json_option, print_json, say_line, verbose_option
 from toolkit.cli.ending import leave
 from toolkit.cli.saved import run_result
 from toolkit.model.names import printable
@@ -45,7 +45,7 @@ def command(run: Path | None, capture: Path | None, verbose: bool, as_json: bool
     if as_json:
         print_json(result_data(result))
     else:
-        click.echo(render_table(result, verbose=verbose), nl=False)
+        click.echo(coloured(render_table(result, verbose=verbose)), nl=False)
     leave(result.outcome)
 
 

@@ -17,6 +17,7 @@ import click
 import toolkit
 from toolkit.cli.ending import DEFECT, NO_READER, complain, drop_unwritten, reported, worse
 from toolkit.errors import InputError
+from toolkit.report import page
 from toolkit.verbs import VERBS
 
 
@@ -44,6 +45,19 @@ class _Verbs(click.Group):
             command = importlib.import_module(module).command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib  # not at the top: a refusal alone needs it
+
+            near = difflib.get_close_matches(args[0].lower(), list(VERBS), n=3, cutoff=0.6)
+            if near:
+                raise click.UsageError(f"{error.message} Did you mean {' or '.join(near)}?", ctx) from None
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -96,6 +110,8 @@ def _code() -> int:
     code = 0
     try:
         mend_streams()
+        if sys.stdout.isatty():
+            page.fit_terminal()
         code = _called()
         sys.stdout.flush()
     except click.exceptions.Exit as stop:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
-from toolkit.cli.common import json_option, verbose_option
+from toolkit.cli.common import coloured, json_option, verbose_option
 from toolkit.cli.ending import leave, write_or_print
 from toolkit.cli.saved import run_result
 from toolkit.model.result import Result
 from toolkit.model.serde import printable_json
+from toolkit.report import page
 from toolkit.report.junit import render_junit
 from toolkit.report.result import result_data
 from toolkit.report.table import render_table
@@ -41,10 +43,11 @@ def command(run: Path, kind: str, output: Path | None, verbose: bool, as_json: b
     result, _ = run_result(run)
     kind = "json" if as_json else kind
     # The other formats hold every reason anyway.
-    text = render_table(result, verbose=verbose) if kind == "table" else FORMATS[kind](result)
+    with nullcontext() if output is None else page.plain():
+        text = render_table(result, verbose=verbose) if kind == "table" else FORMATS[kind](result)
     code = 0
     if output is None:
-        click.echo(text, nl=False)
+        click.echo(coloured(text) if kind == "table" else text, nl=False)
     else:
         code = write_or_print(output, text)
     leave(result.outcome, code)

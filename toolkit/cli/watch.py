@@ -26,6 +26,7 @@ from toolkit.host.topology import read_topology
 from toolkit.model import names
 from toolkit.model.claims import ClaimSet
 from toolkit.model.verdict import Outcome
+from toolkit.model.wording import count
 from toolkit.session.checked import check_claims
 from toolkit.session.counters import SessionState
 from toolkit.session.engine import session
@@ -183,6 +184,8 @@ def _watch(
             opened, now = open_session.opened, None if follower is None else follower.claims
             windows = open_session.consecutive(path, window_s=cut.window_s, duration_s=window.duration_s, now=now)
             rotation = Rotation(path, cut.keep, windows.sums)
+            watched = count(len((now() if now else claims).claims), "claim")
+            show_line(f"armed: {watched}, windows of {cut.window_s:g} s")
             with (
                 serve(now or (lambda: claims), windows.state),
                 progress(window.duration_s or 1, "watching") as bar,

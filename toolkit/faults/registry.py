@@ -62,13 +62,18 @@ WORDS: dict[str, Word] = {word.word: word for fault in FAULTS for word in fault.
 """What scenarios may say after ``fault:``."""
 
 
+def id_of(word: str) -> str:
+    """Return the one name of the fault that a scenario's word stands for; another word is returned as it is."""
+    return next((fault.id for fault in FAULTS if any(one.word == word for one in fault.words)), word)
+
+
 def fault_named(name: str) -> Fault:
-    """Return one fault that can be injected.
+    """Return one fault that can be injected, by its name or by a scenario's word for it.
 
     :raises InputError: there is no such fault; the message lists them.
     """
     for fault in INJECTABLE:
-        if fault.id == name:
+        if fault.id == id_of(name):
             return fault
     known = ", ".join(fault.id for fault in INJECTABLE)
     raise InputError(f"fault {name[:60]!r}", "no such fault", f"one of {known}")

@@ -10,7 +10,7 @@ from toolkit.report.layout import bullets, fitted
 
 
 def render_comparison(comparison: Comparison) -> str:
-    """Return the text, at most :data:`~toolkit.report.layout.WIDTH` columns."""
+    """Return the text, as wide as the page."""
     parts = []
     if comparison.environment:
         rows = [

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 
 import tabulate
 
+from toolkit.report.page import width
 from toolkit.report.text import printable
-
-WIDTH = 80
-"""Columns. Not the terminal's own width: a report is the same in a log, in a ticket and on a screen."""
 
 # tabulate would make each column two wider than its header: seven columns lose 14 of the 80.
 tabulate.MIN_PADDING = 0
@@ -23,7 +21,7 @@ def paragraph(text: str, first: str = "", rest: str | None = None) -> str:
     """
     return textwrap.fill(
         printable(text),
-        WIDTH,
+        width(),
         initial_indent=first,
         subsequent_indent=first if rest is None else rest,
         break_on_hyphens=False,
@@ -51,7 +49,7 @@ def fitted(
     """Fit a table into the width: the flexible columns share, by ``shares``, what the others leave, and wrap."""
     clean = [tuple(printable(cell) for cell in row) for row in rows]
     widths = [max(len(header), *(len(row[i]) for row in clean)) for i, header in enumerate(headers)]
-    room = WIDTH - 2 * (len(headers) - 1) - sum(width for i, width in enumerate(widths) if i not in flexible)
+    room = width() - 2 * (len(headers) - 1) - sum(one for i, one in enumerate(widths) if i not in flexible)
     limits = list(widths)
     left = max(room, 10 * len(flexible))
     for index, share in zip(flexible[:-1], shares[:-1], strict=True):
@@ -62,6 +60,6 @@ def fitted(
     return table(wrapped, headers)
 
 
-def _wrapped(cell: str, width: int) -> str:
+def _wrapped(cell: str, limit: int) -> str:
     # Not tabulate's own wrapping, which breaks names at their hyphens.
-    return "\n".join(textwrap.wrap(cell, width, break_on_hyphens=False))
+    return "\n".join(textwrap.wrap(cell, limit, break_on_hyphens=False))

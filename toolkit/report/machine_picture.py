@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.topology import Topology
-from toolkit.report import layout
+from toolkit.report import page
 from toolkit.report.machine_owners import NOBODY, RESERVED, RESERVED_SHARED, SHARED, Owner
 from toolkit.report.text import printable
 
@@ -97,7 +97,7 @@ def text_picture(topology: Topology, owners: tuple[Owner, ...], *, colour: bool 
             for index, group in enumerate(node.groups):
                 head = f"  {node.label if index == 0 else '':8} {group.label:7}"
                 cells = [f"[{''.join(cell(cpu) for cpu in core)}]" for core in group.cores]
-                per_line = max(8, (layout.WIDTH - len(head) - 1) // (2 + (topology.smt_level or 1)))
+                per_line = max(8, (page.width() - len(head) - 1) // (2 + (topology.smt_level or 1)))
                 for start in range(0, len(cells), per_line):
                     prefix = head if start == 0 else " " * len(head)
                     lines.append(f"{prefix} {''.join(cells[start : start + per_line])}")

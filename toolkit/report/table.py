@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
 from toolkit.model.wording import count
@@ -9,6 +11,10 @@ from toolkit.report.layout import bullets, paragraph
 from toolkit.report.summary import summary
 from toolkit.report.text import printable
 from toolkit.report.verdict_list import render_verdicts
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_THREADS = re.compile(r"[^\s,()]+ \(#\)(?:, [^\s,()]+ \(#\))*")
+"""A list of threads, their numbers blanked."""
 
 
 def render_table(result: Result, *, verbose: bool = False) -> str:
@@ -36,7 +42,17 @@ def render_window(number: int, result: Result) -> str:
 
 
 def _blind_spots(result: Result) -> str:
-    return "Not seen\n" + bullets(result.coverage.blind_spots) if result.coverage.blind_spots else ""
+    """List what was not seen; texts that differ in their numbers and in the threads that they list alone stand once."""
+    alike: dict[str, list[str]] = {}
+    for text in result.coverage.blind_spots:
+        key = _THREADS.sub("#", _NUMBER.sub("#", text)) if result.windows is not None else text
+        alike.setdefault(key, []).append(text)
+    texts = [
+        text if len(group) == 1 else f"{text} (and {count(len(group) - 1, 'time')} more, with other numbers)"
+        for group in alike.values()
+        for text in group[:1]
+    ]
+    return "Not seen\n" + bullets(texts) if texts else ""
 
 
 def _windows(result: Result) -> str:
@@ -50,7 +66,10 @@ def _windows(result: Result) -> str:
         + ", ".join(f"{number} {outcome}" for outcome, number in counts.items() if number)
     ]
     for one in sums.worst:
-        first = f"window {one.number}, {one.started_at}, {one.duration_s:.1f} s, {one.outcome}: "
-        lines.append(bullets([first + (one.reasons[0] if one.reasons else "")]))
+        # Why stands above, once.
+        found = ", ".join(dict.fromkeys(reason.partition(": ")[0] for reason in one.reasons))
+        lines.append(
+            bullets([f"window {one.number}, {one.started_at}, {one.duration_s:.1f} s: {found or one.outcome}"])
+        )
     more = sums.failed + sums.undecided - len(sums.worst)
     return "\n".join([*lines, *([f"- and {more} more"] if more > 0 else [])])

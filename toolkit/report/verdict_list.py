@@ -5,13 +5,17 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.verdict import Offender, Outcome, Verdict
-from toolkit.model.wording import count
-from toolkit.report.layout import WIDTH, paragraph
+from toolkit.model.wording import count, cpus_text
+from toolkit.report import page
+from toolkit.report.layout import paragraph
 from toolkit.report.text import printable
 
 MAX_OFFENDERS = 5
 """Offenders of one verdict that are named; JSON has all."""
+MASKS = ("affinity-mask", "transition-window")
+"""Rules whose offenders are threads by what they may: when that was read first and last is no run time."""
 MAX_SUBJECTS = 12
 """Subjects of one rule with one reason that are named."""
 
@@ -59,19 +63,49 @@ def _subjects(verdicts: Iterable[Verdict]) -> dict[str, list[str]]:
 def _offenders(verdicts: Iterable[Verdict]) -> list[str]:
     lines = []
     for verdict in verdicts:
-        lines += [paragraph(_offender(one), "    - ", "      ") for one in verdict.offenders[:MAX_OFFENDERS]]
-        more = len(verdict.offenders) - MAX_OFFENDERS
+        named = _named_tasks(verdict)
+        lines += [paragraph(one, "    - ", "      ") for one in named[:MAX_OFFENDERS]]
+        more = len(named) - MAX_OFFENDERS
         if more > 0:
             lines.append(f"    - and {more} more (--json names them)")
     return lines
 
 
-def _offender(one: Offender) -> str:
-    """Return the thread, its claim and CPU. An offender by its mask alone has not run there: no times."""
+def _named_tasks(verdict: Verdict) -> list[str]:
+    """Return a text for each offender, or for each command where there are too many of them."""
+    by_mask = verdict.rule in MASKS
+    if len(verdict.offenders) <= MAX_OFFENDERS:
+        return [_offender(one, by_mask=by_mask) for one in verdict.offenders]
+    groups: dict[tuple[str, str], list[Offender]] = {}
+    for one in verdict.offenders:
+        groups.setdefault((one.claim, one.comm), []).append(one)
+    texts = []
+    for group in groups.values():
+        alone = len({one.tid for one in group}) == 1
+        texts += [_offender(one, by_mask=by_mask) for one in group] if alone else [_together(group, by_mask=by_mask)]
+    return texts
+
+
+def _together(group: Sequence[Offender], *, by_mask: bool) -> str:
+    """Return what the tasks of one command come to."""
+    tasks, first = len({one.tid for one in group}), group[0]
+    where = f"{first.comm} of {first.claim}, {cpus_text(CpuSet.of(one.cpu for one in group))}: {count(tasks, 'task')}"
+    begin = f"first after {min(one.first_at_ns for one in group) / 1e6:.1f} ms"
+    if by_mask:
+        return f"{where}, {begin}"
+    switches = count(sum(one.switches for one in group), "switch", "switches")
+    total, longest = sum(one.total_ns for one in group), max(one.longest_ns for one in group)
+    return f"{where}, {switches}, {total / 1e6:.3f} ms, longest {longest / 1e6:.3f} ms, {begin}"
+
+
+def _offender(one: Offender, *, by_mask: bool) -> str:
+    """Return the thread, its claim and CPU. An offender by its mask alone has not run there: no run time."""
     thread = f"{one.comm} ({one.tid})" if one.tid else one.comm
     where = f"{thread} of {one.claim}, CPU {one.cpu}"
     if not one.total_ns and not one.switches:
         return where
+    if by_mask:
+        return f"{where}: allowed for {one.total_ns / 1e6:.1f} ms, first read after {one.first_at_ns / 1e6:.1f} ms"
     times = f"{one.total_ns / 1e6:.3f} ms, longest {one.longest_ns / 1e6:.3f} ms"
     return f"{where}: {count(one.switches, 'switch', 'switches')}, {times}, first after {one.first_at_ns / 1e6:.1f} ms"
 
@@ -84,7 +118,7 @@ def _passed(verdicts: Sequence[Verdict]) -> str:
     for verdict in verdicts:
         rules.setdefault(verdict.rule, []).append(verdict)
     width = max(map(len, rules))
-    room = WIDTH - width - 4
+    room = page.width() - width - 4
     rows = [
         f"  {rule:{width}}  {_one_line(group[0], room) if len(group) == 1 else _named(group, room)}"
         for rule, group in rules.items()

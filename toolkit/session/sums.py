@@ -29,6 +29,7 @@ MAX_SPOTS = 100
 MORE_SPOTS = "and more, in other windows"
 _SUMMED = (
     *("switches_judged", "switches_kernel", "switches_skew", "switches_untraced", "lost_events", "map_full"),
+    "switches_kernel_least",
     *(
         "missed_runs",
         "proc_scans",

@@ -64,7 +64,7 @@ def _switches(evidence: Evidence) -> Iterator[str]:
     """A switch ends one interval, which is one claim's at most. (Of tasks without a claim moves are counted, too.)"""
     counted = sum(row.switches for row in evidence.cpu_use)
     judged = evidence.coverage.switches_judged
-    if counted > judged + max(0, evidence.coverage.switches_skew) and judged > 0:
+    if counted > judged + view.kernel_switches(evidence.coverage)[1] and judged > 0:
         yield f"{counted} switches of claims in {judged} that were judged"
 
 

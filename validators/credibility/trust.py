@@ -243,18 +243,18 @@ def _loss(evidence: Evidence) -> list[str]:
 
 def _switch_count(evidence: Evidence) -> list[str]:
     coverage = evidence.coverage
+    counted, skew = view.kernel_switches(coverage)
     if coverage.switches_kernel <= 0 or coverage.switches_judged <= 0:
         return [f"{coverage.switches_judged} switches judged of {coverage.switches_kernel} that the kernel counted"]
     # A count that may be off by half of itself is no second witness.
-    skew = min(max(0, coverage.switches_skew), coverage.switches_kernel // 2)
-    allowed = skew + coverage.switches_kernel * MISSING_SWITCHES_RATIO
+    allowed = min(skew, counted // 2) + counted * MISSING_SWITCHES_RATIO
     # Some kernels count switches of threads that they hide from every tracepoint. They are known by name and have no
     # claim, so nothing was missed about any claim; the coverage lists them as blind spots.
     untraced = max(0, coverage.switches_untraced)
-    difference = coverage.switches_judged + untraced - coverage.switches_kernel
+    difference = coverage.switches_judged + untraced - counted
     if abs(difference) <= allowed:
         return []
-    numbers = f"{coverage.switches_judged} switches judged of {coverage.switches_kernel} that the kernel counted"
+    numbers = f"{coverage.switches_judged} switches judged of {counted} that the kernel counted"
     if untraced:
         numbers += f", {untraced} by threads that it does not trace"
     return [f"{numbers} ({difference:+d}, allowed ±{allowed:.0f})"]

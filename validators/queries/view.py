@@ -14,7 +14,7 @@ from toolkit.model.blind_spots import ScanGap
 from toolkit.model.cgroup_manager import CgroupManager, systemd_wrote
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Intruder, Transition
+from toolkit.model.evidence import BandwidthUse, CgroupFiles, Coverage, CpuUse, Evidence, Intruder, Transition
 from toolkit.model.evidence.following import NOT_RECORDED
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Offender
@@ -69,6 +69,17 @@ def stopped_ns(evidence: Evidence) -> int:
     The larger, not the sum: steal and a late timer may be one stop, seen from both sides.
     """
     return max((steal_ns(evidence), *(evidence.standstill_by_cpu_ns or {}).values()))
+
+
+def kernel_switches(coverage: Coverage) -> tuple[int, int]:
+    """Return the kernel's count of switches that is most likely the window's, and how far it may be off to both sides.
+
+    It counts them for a time that holds the window and for one within it: the middle of both.
+    """
+    most, least, skew = coverage.switches_kernel, coverage.switches_kernel_least, max(0, coverage.switches_skew)
+    if not 0 < least <= most:
+        return most, skew
+    return (least + most) // 2, max(0, skew - (most - least)) + (most - least + 1) // 2
 
 
 def online(evidence: Evidence) -> CpuSet:

@@ -56,6 +56,9 @@ class SystemCoverage:
 
     switches_kernel: int = 0
     switches_skew: int = 0
+    switches_kernel_least: int = 0
+    """The kernel's count of a time that lies within the window, where ``switches_kernel`` is that of one that holds it.
+    0 in runs from before both were kept: ``switches_kernel`` lay in the middle, ``switches_skew`` to both sides."""
     switches_untraced: int = 0
     """Switches in the kernel's count that its tracepoint never reports: of threads without a claim that it never named,
     by their own counters in /proc. ``switches_judged + switches_untraced`` compares with ``switches_kernel``."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.verdict import Outcome
 from toolkit.report.conformance_table import caught, group, render_conformance
-from toolkit.report.layout import WIDTH
+from toolkit.report.page import PLAIN as WIDTH
 
 PASSED, FAILED, SKIPPED, UNDECIDED = Outcome.PASSED, Outcome.FAILED, Outcome.SKIPPED, Outcome.UNDECIDED
 

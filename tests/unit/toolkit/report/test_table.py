@@ -10,7 +10,7 @@ import pytest
 from tests.unit.toolkit.report.results_builder import broken, healthy, result_of
 from toolkit.model.result import make_result
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.report.layout import WIDTH
+from toolkit.report.page import PLAIN as WIDTH
 from toolkit.report.table import render_table
 
 
