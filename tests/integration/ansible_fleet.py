@@ -143,6 +143,19 @@ class Fleet:
         # A whole node's process is its sshd, whose root is the node's already.
         return root if name in self.whole else Path(f"{root}{self.folder}/{name}/root")
 
+    def written(self, name: str) -> list[str]:
+        """Every file that a node has written since it was made, with size and time: those over this machine's."""
+        upper = f"{self.folder}/{name}/upper"
+        into = ["nsenter", "--target", str(self._processes[name].pid), "--mount"]
+        done = subprocess.run(
+            [*into, "find", upper, "!", "-type", "d", "-printf", "%P %s %T@\\n"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return sorted(done.stdout.splitlines())
+
     def ssh(self, name: str, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command on a node."""
         # One connection for all commands, which lives in the hub and no longer than it.

@@ -6,6 +6,7 @@ configuration counts. The programs come from the environment that runs the tests
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,7 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import jsonschema
 import pytest
+
+from toolkit.report import schemas
 
 PROJECT = Path(__file__).resolve().parents[2]
 ANSIBLE = PROJECT / "ansible"
@@ -24,6 +28,25 @@ _RECAP = re.compile(
     r"\s+failed=(?P<failed>\d+)\s+skipped=(?P<skipped>\d+)",
     re.MULTILINE,
 )
+
+
+JOBS = """
+- name: Begin
+  hosts: "{{ lookup('pinproof.node.nodes') }}"
+  gather_facts: false
+  tasks:
+    - {name: Records, ansible.builtin.include_role: {name: pinproof.node.pinproof_run, tasks_from: begin}}
+- name: Jobs
+  hosts: "{{ lookup('pinproof.node.nodes') }}"
+  gather_facts: false
+  roles: [pinproof.node.pinproof_run]
+- name: End
+  hosts: "{{ lookup('pinproof.node.nodes') }}"
+  gather_facts: false
+  tasks:
+    - {name: Answer, ansible.builtin.include_role: {name: pinproof.node.pinproof_run, tasks_from: end}}
+"""
+"""A user's own, by the roles' documented entry points: jobs of both kinds in one play."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,3 +191,12 @@ def build_wheel(project: Path, folder: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def records(place: Path) -> dict[str, dict[str, object]]:
+    """The controller's records by host; each is as the schema says."""
+    found = {path.parent.name: json.loads(path.read_text()) for path in place.glob("*/record.json")}
+    validator = jsonschema.Draft202012Validator(schemas.shipped("record"))
+    for record in found.values():
+        validator.validate(record)
+    return found

@@ -16,14 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from tests.integration.ansible_fleet import Fleet
-from tests.integration.ansible_runs import Play, build_wheel, controller, copy_project, play
+from tests.integration.ansible_runs import Play, build_wheel, controller, copy_project, play, records
 from tests.unit.toolkit.report.results_builder import CLAIMS, broken, healthy
 from tests.unit.toolkit.saved_runs import save_result, save_run
-from toolkit.report import schemas
 from validators.registry import judge
 
 pytestmark = pytest.mark.idle
@@ -227,15 +225,6 @@ def stand_in(fleet: Fleet, name: str, body: str) -> None:
     job = there(fleet, name, "/opt/job")
     job.write_text(f"#!/bin/sh\ncase $1 in --version) echo 9.9; exit ;; cleanup) exit ;; esac\n{body}\n")
     job.chmod(0o755)
-
-
-def records(place: Path) -> dict[str, dict[str, object]]:
-    """The controller's records by host; each is as the schema says."""
-    found = {path.parent.name: json.loads(path.read_text()) for path in place.glob("*/record.json")}
-    validator = jsonschema.Draft202012Validator(schemas.shipped("record"))
-    for record in found.values():
-        validator.validate(record)
-    return found
 
 
 def test_one_bad_node_fails_the_play_and_all_evidence_comes_home(

@@ -11,27 +11,16 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.integration.ansible_runs import Play, controller, play
-from toolkit.host import cgroupfs
+from tests.integration.somebodys_cgroup import spinner, write_claim
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
-BURSTS = """
-import sys, time
-sys.stdin.read()
-while True:
-    until = time.perf_counter() + 0.002
-    while time.perf_counter() < until:
-        pass
-    time.sleep(0.008)
-"""
 CODES = {"passed": 0, "failed": 1, "undecided": 3}
 
 
@@ -39,71 +28,6 @@ CODES = {"passed": 0, "failed": 1, "undecided": 3}
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where Ansible keeps its own files."""
     return controller(tmp_path_factory.mktemp("home"))
-
-
-def wait_until(condition: object, what: str) -> None:
-    """Wait for a condition with a deadline."""
-    assert callable(condition)
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, f"not within 30 s: {what}"
-        time.sleep(0.02)  # between two looks at a condition
-
-
-@contextmanager
-def directory(path: Path) -> Iterator[Path]:
-    """A cgroup directory that is gone afterwards."""
-    path.mkdir()
-    try:
-        yield path
-    finally:
-        wait_until(lambda: not (path / "cgroup.procs").read_text().strip(), f"{path} is empty")
-        path.rmdir()
-
-
-@contextmanager
-def cpuset_controller(root: Path) -> Iterator[None]:
-    """The cpuset controller below a v2 root, as it was before afterwards."""
-    control = root / "cgroup.subtree_control"
-    had = "cpuset" in control.read_text().split()
-    if not had:
-        control.write_text("+cpuset")
-    try:
-        yield
-    finally:
-        if not had:
-            control.write_text("-cpuset")
-
-
-@contextmanager
-def spinner() -> Iterator[str]:
-    """A cgroup of somebody else's making with one task on the first allowed CPU, which works now and then; its path.
-
-    A hundred bursts a second are as much of a life as one that never ends, and leave the CPU to the play and its jobs.
-    """
-    name = f"pinproof-ansible-{os.getpid()}"
-    hierarchy = cgroupfs.detect()
-    cpu = min(os.sched_getaffinity(0))
-    with ExitStack() as stack:
-        identity = cgroupfs.identity_dir(hierarchy, f"/{name}")
-        legacy = dict(hierarchy.legacy).get("cpuset")
-        if legacy is None:
-            stack.enter_context(cpuset_controller(hierarchy.unified or Path("/sys/fs/cgroup")))
-        places = [stack.enter_context(directory(identity))]
-        if legacy is not None:
-            places.append(stack.enter_context(directory(legacy / name)))
-        (places[-1] / "cpuset.cpus").write_text(str(cpu))
-        (places[-1] / "cpuset.mems").write_text("0")
-        # It spins only once it stands where the claim says.
-        task = subprocess.Popen([sys.executable, "-ISc", BURSTS], stdin=subprocess.PIPE)
-        stack.callback(task.wait)
-        stack.callback(task.kill)
-        for place in reversed(places):
-            (place / "cgroup.procs").write_text(str(task.pid))
-        assert task.stdin is not None
-        task.stdin.write(b"\n")
-        task.stdin.close()
-        yield f"/{name}"
 
 
 def inventory(place: Path, hosts: Mapping[str, Mapping[str, object]], **variables: object) -> Path:
@@ -132,16 +56,6 @@ def conclusion(place: Path, done: Play, host: str) -> tuple[Path, str]:
     assert (done.recap[host]["failed"] == 0) == (written["outcome"] == "passed")
     assert (done.code == 0) == all(counters["failed"] == 0 for counters in done.recap.values())
     return folder, written["outcome"]
-
-
-def write_claim(place: Path, name: str, cgroup: str, cpu: int) -> Path:
-    """A claims file with one claim about one CPU."""
-    path = place / f"{name}.yaml"
-    path.write_text(
-        "apiVersion: pinproof/v1\nkind: Claims\nclaims:\n"
-        f'  - {{name: db, cgroup: {cgroup}, cpus: "{cpu}", isolation: host}}\n'
-    )
-    return path
 
 
 @pytest.fixture(scope="module")

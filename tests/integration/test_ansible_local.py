@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.integration.ansible_runs import Play, controller, play
+from tests.integration.ansible_runs import JOBS, Play, controller, play
 from toolkit.report import schemas
 
 pytestmark = pytest.mark.idle
@@ -296,23 +296,6 @@ ENDINGS = {
         variables={"pinproof_run_job": "check"},
     ),
 }
-PLAYBOOK = """
-- name: Begin
-  hosts: "{{ lookup('pinproof.node.nodes') }}"
-  gather_facts: false
-  tasks:
-    - {name: Records, ansible.builtin.include_role: {name: pinproof.node.pinproof_run, tasks_from: begin}}
-- name: Jobs
-  hosts: "{{ lookup('pinproof.node.nodes') }}"
-  gather_facts: false
-  roles: [pinproof.node.pinproof_run]
-- name: End
-  hosts: "{{ lookup('pinproof.node.nodes') }}"
-  gather_facts: false
-  tasks:
-    - {name: Answer, ansible.builtin.include_role: {name: pinproof.node.pinproof_run, tasks_from: end}}
-"""
-"""A user's own, by the roles' documented entry points: jobs of both kinds in one play."""
 
 
 @pytest.fixture(scope="module")
@@ -333,7 +316,7 @@ def endings(home: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Play,
         variables = json.loads(json.dumps(ending.variables).replace("{here}", str(here)))
         hosts[name] = {"pinproof_run_command": str(job), "pinproof_run_job": "conformance", **variables}
     playbook = place / "jobs.yml"
-    playbook.write_text(PLAYBOOK)
+    playbook.write_text(JOBS)
     return play(playbook, inventory(place, hosts), home), place
 
 

@@ -274,9 +274,15 @@ def argv_of(wanted: dict) -> list:
 
 
 def _run(argv: list, timeout_s: float = 60) -> tuple:
-    """Run a short command; exit code, output and errors. 127: it cannot be started."""
+    """Run a short command that writes nothing, not even Python's bytecode; exit code, output and errors.
+
+    127: it cannot be started.
+    """
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False)
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, env=env, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return 127, "", str(error)
     return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
