@@ -182,11 +182,12 @@ class Fleet:
         self.signal(name, signal.SIGKILL)
         self._processes[name].kill()
 
-    def signal(self, name: str, number: signal.Signals) -> None:
-        """Send a signal to every process of a node: SIGSTOP makes it a node that hangs."""
+    def signal(self, name: str, number: signal.Signals, *, but: str = "") -> None:
+        """Send a signal to every process of a node, but those of one program."""
         for pid in self.pids(name):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+            with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+                if Path(f"/proc/{pid}/comm").read_text().strip() != but:
+                    os.kill(pid, number)
 
     def _address(self, name: str) -> str:
         return f"{NETWORK}.{self.names.index(name) + 1}"

@@ -415,3 +415,20 @@ def test_check_mode_contacts_each_node_and_runs_no_job(home: Path, tmp_path: Pat
     assert "UNREACHABLE" in done.ended("dead")
     assert done.changed() == dict.fromkeys(hosts, 0)
     assert not any((tmp_path / name).exists() for name in ("ran", "here", "results"))
+
+
+@pytest.mark.parametrize(("code", "fails"), [(0, False), (1, True)])
+def test_the_answer_about_all_nodes_is_the_plays(home: Path, tmp_path: Path, code: int, fails: bool) -> None:
+    """What `pinproof fleet` ends with on the controller decides, also where every node by itself passed."""
+    job = ended_with(tmp_path, "exit 0")
+    fleet = tmp_path / "controllers-pinproof"
+    fleet.write_text(f'#!/bin/sh\n[ "$2" = --help ] && exit\necho "$@"\nls "$2"\nexit {code}\n')
+    fleet.chmod(0o755)
+    variables = {"pinproof_run_fleet": True, "pinproof_run_controller_command": str(fleet)}
+    nodes = inventory(tmp_path, {key: {"pinproof_run_command": str(job)} for key in ("a", "b")}, **variables)
+
+    done = play("conformance", nodes, home)
+
+    assert (done.code != 0) == fails, done.text
+    assert done.says("2 nodes: 2 passed")
+    assert done.says(f"fleet {tmp_path}/results --expect a,b")

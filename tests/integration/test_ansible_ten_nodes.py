@@ -120,7 +120,10 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[s
             "healthy": judged,
             "clock": {**judged, "ansible_python_interpreter": "/opt/late"},
             "unreachable": {},
-            "killed": {"pinproof_run_command": "/opt/job"},
+            "killed": {
+                "pinproof_run_command": "/opt/job",
+                "pinproof_run_ssh_arguments": "-o ServerAliveInterval=2 -o ServerAliveCountMax=3",
+            },
             "full": {},
             "busy": {"pinproof_run_job": "conformance"},
             "nobpf": {},
@@ -189,7 +192,8 @@ def when_begun(fleet: Fleet, name: str, act: str) -> None:
     if act == "kill":
         fleet.kill(name)
     else:
-        fleet.signal(name, signal.SIGSTOP)
+        # Its connections stay; what runs on it answers nothing any more.
+        fleet.signal(name, signal.SIGSTOP, but="sshd")
 
 
 @pytest.fixture(scope="module")
@@ -207,8 +211,8 @@ def checked(
     with ThreadPoolExecutor() as threads:
         acts = [threads.submit(when_begun, fleet, name, act) for name, act in (("killed", "kill"), ("hangs", "stop"))]
         done = play(playbook, inventory, home, variables=[variables], through=fleet.controller())
-        for act in acts:
-            act.result()
+        lost = [str(act.exception()) for act in acts if act.exception() is not None]
+    assert lost == [], done.text
     return done, place / "results"
 
 
