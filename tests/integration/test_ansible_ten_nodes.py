@@ -61,7 +61,7 @@ class Told:
 TOLD = {
     "healthy": Told(outcomes={"passed", "undecided"}, cause="", evidence=True),
     "clock": Told(outcomes={"passed", "undecided"}, cause="", evidence=True),
-    "unreachable": Told(outcomes={"unreachable"}, cause="Failed to connect to the host"),
+    "unreachable": Told(outcomes={"unreachable"}, cause="ssh: connect to host 10.77.0.200 port 22: "),
     "killed": Told(outcomes={"died"}, cause="the connection was lost while the job ran"),
     "full": Told(outcomes={"no-space"}, cause="MiB are free below /var/tmp/pinproof"),
     "busy": Told(outcomes={"at-work"}, cause="this node is at work: processes in /somebody-"),
@@ -247,7 +247,7 @@ def test_a_wrong_clock_is_noted(checked: tuple[Play, Path]) -> None:
     assert not any("clock" in str(one["notes"]) for name, one in found.items() if name != "clock")
 
 
-def test_two_hundred_names(fleet: Fleet, home: Path, installed: Play, tmp_path: Path) -> None:
+def test_two_hundred_names(fleet: Fleet, home: Path, tmp_path: Path) -> None:
     """Twenty names on each of ten kinds of ends, on nodes that live: every one has its record, and its own word."""
     ends = {
         "passed": "exit 0",

@@ -80,6 +80,18 @@ def test_a_task_ended(result: dict[str, Any], began: bool, outcome: str) -> None
     assert "\n" not in cause
 
 
+def test_a_cause_is_what_ssh_said() -> None:
+    """Not what Ansible says of every connection; where ssh said nothing that is what there is."""
+    around = 'Task failed: Data could not be sent to remote host "h". Make sure this host can be reached over ssh: '
+    _, refused = endings.of_task(
+        {"unreachable": True, "msg": around + "ssh: connect to host h: Connection refused"}, False
+    )
+    _, silent = endings.of_task({"unreachable": True, "msg": around}, True)
+
+    assert refused == "ssh: connect to host h: Connection refused"
+    assert silent.endswith("Make sure this host can be reached over ssh")
+
+
 @pytest.mark.parametrize(
     ("name", "ours"),
     [

@@ -45,6 +45,8 @@ def sentence(text: str) -> str:
     lines = [line.strip() for line in str(text).splitlines()]
     said = next((line for line in lines if line and not line.startswith("pinproof: warning:")), "")
     said = re.sub(r"^(pinproof: |Task failed: |Action failed: )+", "", said)
+    said = re.sub(r"^(Data could not be sent.* over ssh:|Failed to connect to the host via ssh:) +(?=\S)", "", said)
+    said = said.rstrip(": ")
     return said if len(said) <= _LONGEST else said[: _LONGEST - 1] + "…"
 
 
