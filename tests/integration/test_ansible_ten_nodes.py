@@ -248,7 +248,7 @@ def test_a_wrong_clock_is_noted(checked: tuple[Play, Path]) -> None:
 
 
 def test_two_hundred_names(fleet: Fleet, home: Path, tmp_path: Path) -> None:
-    """Twenty names on each of ten kinds of ends, on nodes that live: every one has its record, and its own word."""
+    """Twenty names for each of ten kinds of ends, on nodes that live: every one has its record, and its own word."""
     ends = {
         "passed": "exit 0",
         "failed": "exit 1",
@@ -260,15 +260,17 @@ def test_two_hundred_names(fleet: Fleet, home: Path, tmp_path: Path) -> None:
         "died": "kill -KILL $$",
         "timed-out": "exec sleep 60",
     }
-    node = "nobpf"
-    for word, end in ends.items():
-        job = fleet.files(node) / f"opt/{word}"
-        job.write_text(f"#!/bin/sh\n[ $1 = --version ] && echo 9.9 && exit\n[ $1 = cleanup ] && exit\n{end}\n")
-        job.chmod(0o755)
+    nodes = [*WHOLE, "nobpf"]
+    for node in nodes:
+        for word, end in ends.items():
+            job = fleet.files(node) / f"opt/{word}"
+            job.write_text(f"#!/bin/sh\n[ $1 = --version ] && echo 9.9 && exit\n[ $1 = cleanup ] && exit\n{end}\n")
+            job.chmod(0o755)
     words = [*ends, "unreachable"]
     names = {f"h{number:03}": words[number % len(words)] for number in range(200)}
     own = {name: {"pinproof_run_command": f"/opt/{word}", "pinproof_run_timeout_s": 2} for name, word in names.items()}
-    at = {name: node for name, word in names.items() if word != "unreachable"}
+    living = [name for name, word in names.items() if word != "unreachable"]
+    at = {name: nodes[number % len(nodes)] for number, name in enumerate(living)}
     variables = json.dumps(
         {"pinproof_run_results": str(tmp_path), "pinproof_run_fleet": False, "pinproof_expected_nodes": 200}
     )
