@@ -10,6 +10,8 @@ Instead of a kernel's headers bcc gets ``probes/kernel_tree``. bcc compiles and 
 from __future__ import annotations
 
 import ctypes
+import functools
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -52,6 +54,16 @@ def source_text(names: tuple[str, ...]) -> str:
     """Return one compilation unit from files below ``probes``, each own header put in once, at its first include."""
     seen: set[str] = set()
     return "".join(_expand(name, seen) for name in names)
+
+
+@functools.cache
+def programs_digest() -> str:
+    """Return a hash of the sources of all programs: results of one hash were counted by the same programs."""
+    root = Path(str(resources.files("probes")))
+    digest = hashlib.sha256()
+    for path in sorted(root.glob("*/*.[ch]")):
+        digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def _expand(name: str, seen: set[str]) -> str:

@@ -58,7 +58,7 @@ def why_no_directory(path: Path) -> str:
     try:
         os.stat(path)  # noqa: PTH116 as above
     except FileNotFoundError:
-        return "no such directory"
+        return "not a directory" if os.path.islink(path) else "no such directory"  # noqa: PTH114 as above
     except OSError as error:
         return "not a directory" if error.errno == errno.ENOTDIR else error.strerror or str(error)
     except ValueError as error:

@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 import pydantic_core
 
 from toolkit import presence
+from toolkit.disk import Content, write_directory
 from toolkit.disk import write_atomically as write_atomically
-from toolkit.disk import write_directory
 from toolkit.disk import write_output as write_output
 from toolkit.errors import InputError
 from toolkit.model import json_text
@@ -33,6 +33,7 @@ from toolkit.model.result import BEFORE, Result, make_result
 from toolkit.model.sandbox import Sandbox
 from toolkit.model.scenario import Scenario
 from toolkit.model.serde import MAX_FILE_BYTES, from_data
+from toolkit.model.session import Session
 from toolkit.model.stage_text import StageText, indent_of, written
 from toolkit.model.verdict import Verdict
 from toolkit.model.wording import kind_of
@@ -168,12 +169,16 @@ def write_run(path: Path, texts: Mapping[str, Mapping[str, StageText]]) -> Path:
 
     :raises InputError: it cannot be written there, or is there already.
     """
-    files = {
+    return write_directory(path, run_files(texts))
+
+
+def run_files(texts: Mapping[str, Mapping[str, StageText]]) -> dict[str, Content]:
+    """Return the files of a run by name. :param texts: as :func:`write_run`."""
+    return {
         f"{folder}/{stage}.json".lstrip("/"): text.pieces()
         for folder, stages in texts.items()
         for stage, text in stages.items()
     }
-    return write_directory(path, files)
 
 
 def load_run(path: Path) -> StoredRun:
@@ -251,6 +256,22 @@ def load_result(path: Path) -> Result:
     return _parse(_read(path, "a run directory or a result.json"), "result", Result, str(path))
 
 
+def load_session(path: Path) -> Session:
+    """Read the index of a session. :param path: of its ``session.json``.
+
+    :raises InputError: as :func:`load_run`.
+    """
+    return parse_session(_read(path, "the index of a session (session.json)"), str(path))
+
+
+def parse_session(content: bytes, where: str) -> Session:
+    """Read the index of a session from its bytes. :param where: what they are called in an error.
+
+    :raises InputError: as :func:`load_run`.
+    """
+    return _parse(content, "session", Session, where)
+
+
 def _schema(stage: str) -> str:
     return f"pinproof.{stage}/{VERSION}"
 
@@ -307,6 +328,6 @@ def _parse(content: bytes, stage: str, kind: type[T], where: str) -> T:
     if schema != _schema(stage):
         found = "no schema" if schema is None else f"schema {str(schema)[:60]!r}"
         raise InputError(where, found, _schema(stage))
-    if kind is not Result:
+    if kind not in (Result, Session):
         del data["schema"]
     return from_data(kind, data, where)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from toolkit.errors import InputError
 from toolkit.model.claim_changes import in_force
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.granted import with_grants
+from toolkit.model.measures import Kind, MeasureKind, find
 from toolkit.model.verdict import Verdict
 from validators.queries.departed import without_departed
 from validators.queries.memo import memo
@@ -74,6 +76,18 @@ def judge(claims: ClaimSet, evidence: Evidence, rules: Sequence[Rule] = RULES) -
 def needed_s(claims: ClaimSet) -> float:
     """Return how many seconds a window must have so that every rule can say ``passed`` of these claims."""
     return max(rule.needs(claims) for rule in RULES)
+
+
+@lru_cache(maxsize=4096)  # of names that run files may have made up
+def measure_of(rule: str, name: str) -> MeasureKind | None:
+    """Return what a measure of a rule is, by the rule's own word; ``None``: it declares no such measure."""
+    return next((find(one.doc.measures, name) for one in RULES if one.id == rule), None)
+
+
+def kind_of(rule: str, name: str) -> Kind:
+    """Return the kind of a measure; of one that no rule declares nothing is known."""
+    found = measure_of(rule, name)
+    return Kind.WORD if found is None else found.kind
 
 
 def rule_named(name: str) -> Rule:

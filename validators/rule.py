@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
+from toolkit.model.measures import MeasureKind
 from toolkit.model.serde import stage_value
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators.credibility.trust import withhold_passes
@@ -32,6 +33,7 @@ class RuleDoc:
     :param tolerance: every allowance, with its derivation.
     :param source: the documents that it follows.
     :param negative_control: how to break it on purpose; that must come out ``failed``.
+    :param measures: every measure that its verdicts may have.
     :param witnesses: what it rests on: a doubt about one of them, a blind spot for example, leaves nothing ``passed``.
     """
 
@@ -42,6 +44,7 @@ class RuleDoc:
     source: str
     negative_control: str
     witnesses: tuple[Witness, ...]
+    measures: tuple[MeasureKind, ...] = ()
 
 
 Needs = Callable[[ClaimSet], float]

@@ -19,7 +19,7 @@ PACKAGES = ("toolkit", "probes", "validators")
 RANKS: dict[str, int] = {
     **dict.fromkeys(("toolkit", "toolkit.errors", "toolkit.presence", "toolkit.verbs"), 0),
     **dict.fromkeys(("toolkit.model", "toolkit.disk", "toolkit.regular_file"), 1),
-    **dict.fromkeys(("toolkit.allocation", "toolkit.host", "toolkit.store"), 2),
+    **dict.fromkeys(("toolkit.allocation", "toolkit.host", "toolkit.store", "toolkit.packed"), 2),
     **dict.fromkeys(("toolkit.sources", "toolkit.apply", "toolkit.faults", "probes"), 3),
     **dict.fromkeys(("validators", "validators.rules", "validators.registry"), 3),
     **dict.fromkeys(("toolkit.scenario_parts", "toolkit.scenario_references", "toolkit.scenario_file"), 4),

@@ -54,14 +54,28 @@ live_node_option = click.option(
     is_flag=True,
     help="Run even if the node is in use (a kubelet, pods, jobs); load only CPUs that no workload owns.",
 )
+RUNS_VARIABLE = "PINPROOF_RUNS"
+
+
+def runs_place() -> Path:
+    """Return where runs are saved unless told otherwise: nothing piles up where somebody happens to stand."""
+    named = os.environ.get(RUNS_VARIABLE)
+    if named:
+        return Path(named)
+    if os.geteuid() == 0:
+        return Path("/var/lib/pinproof/runs")
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+    return Path(state) / "pinproof/runs"
+
+
 runs_option = click.option(
     "--output",
     "runs",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    default=Path("runs"),
-    show_default=True,
-    help="Directory that receives one run directory per run.",
+    default=runs_place,
+    show_default=f"${RUNS_VARIABLE}, else /var/lib/pinproof/runs",
+    help="Directory that receives what is saved; `pinproof runs` lists it.",
 )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -21,14 +21,16 @@ from toolkit.cli.common import (
     runtime_option,
     say,
 )
-from toolkit.cli.ending import attempt, complain, leave, reported, warn_of, warn_of_cache, worse
+from toolkit.cli.ending import attempt, complain, leave, remark, reported, show_and_save, warn_of, warn_of_cache, worse
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.faults.registry import id_of
+from toolkit.model import names
 from toolkit.model.conformance import ScenarioResult
 from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.serde import to_data
+from toolkit.model.session import Session
 from toolkit.model.topology import Topology
-from toolkit.model.verdict import Outcome, worst
+from toolkit.model.verdict import Outcome
 from toolkit.model.wording import count
 from toolkit.report.conformance_junit import render_junit
 from toolkit.report.conformance_table import render_conformance
@@ -36,6 +38,8 @@ from toolkit.report.layout import paragraph
 from toolkit.scenario_file import load_catalogue
 from toolkit.session import conformance, execute, fitting
 from toolkit.session.guard import free_machine, still_free
+from toolkit.session.identity import environment_here
+from toolkit.session.index import save_session, session_of
 from toolkit.session.judged import judged
 from toolkit.session.preflight import require_run
 from toolkit.session.prepared import prepared
@@ -90,10 +94,9 @@ def command(
     Without --full the core of the catalogue is run, one scenario for each kind of promise: about a minute and a half on
     an idle machine with two CPUs. --select runs the scenarios that it names, whether they are in the core or not.
 
-    Where somebody's work begins on this machine meanwhile, no more scenarios are started: what was judged is printed
-    and saved.
+    Where work begins on this machine meanwhile, no more scenarios are started: what was judged is printed and saved.
 
-    Exit code: that of the worst scenario; 4 where somebody's work has begun here and nothing failed.
+    Exit code: that of the worst scenario; 4 where work has begun here and nothing failed.
     """
     scenarios = choose(load_catalogue(), selected)
     if only_list:
@@ -105,32 +108,80 @@ def command(
     warn_of_cache()
     if junit is not None:
         warn_of(junit.parent, exists=True)
-    start = time.monotonic()
+    begun = _Begun(session=new_run_id("conformance"), at=datetime.now(UTC), at_s=time.monotonic())
     reasons = {
         scenario.name: fitting.why_not(scenario, topology, runtime, full=full or bool(selected))
         for scenario in scenarios
     }
     with stop_on_signals() as stopped:
-        cpus = topology.online if on_live_node else None
         settings = execute.Settings(
-            runs=runs, cpus=cpus, runtime=runtime, duration_s=duration, repeats=repeats, stopped=stopped
+            runs=runs / begun.session,
+            session=begun.session,
+            cpus=topology.online if on_live_node else None,
+            runtime=runtime,
+            duration_s=duration,
+            repeats=repeats,
+            stopped=stopped,
         )
         results, came = _run_all(scenarios, reasons, topology, settings)
-        outcome = worst(result.outcome for result in results)
-        if as_json:
-            found = [to_data(result) for result in results]
-            print_json({"schema": SCHEMA, "outcome": outcome.value, "scenarios": found})
-        else:
-            say(render_conformance(results, time.monotonic() - start, verbose=verbose))
-        sys.stdout.flush()
-        code = _complain_of_unsaved(results)
+        index = begun.index(results, topology, complete=came is None and not stopped)
+        code = worse(
+            show_and_save(lambda: _show(results, index, as_json=as_json, verbose=verbose), lambda: _save(runs, index)),
+            _complain_of_unsaved(results),
+            _cut_short(results, came, stopped),
+        )
         if junit is not None:
             code = worse(code, attempt(lambda: write_output(junit, render_junit(results))))
-        if came is not None:
-            code = worse(code, reported(came))
-        if stopped and any(result.outcome is Outcome.UNDECIDED for result in results):
-            code = worse(code, attempt(lambda: go_on(stopped)))
-    leave(outcome, code)
+        if not as_json and not code:
+            _say_where(runs, index)
+    leave(index.outcome, code)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """A session that has begun. :param at_s: by the monotonic clock."""
+
+    session: str
+    at: datetime
+    at_s: float
+
+    def index(self, results: list[ScenarioResult], topology: Topology, *, complete: bool) -> Session:
+        """Put its index together."""
+        return session_of(
+            self.session,
+            results,
+            environment_here(self.session, topology),
+            started_at=self.at.isoformat(timespec="milliseconds"),
+            duration_s=time.monotonic() - self.at_s,
+            complete=complete,
+        )
+
+
+def _say_where(runs: Path, index: Session) -> None:
+    if index.scenarios:
+        remark(f"\nSession saved in {names.from_path(runs / index.session)}")
+
+
+def _cut_short(results: list[ScenarioResult], came: HostUnsupportedError | None, stopped: Sequence[int]) -> int:
+    """Report what ended the session before its time; return its exit code, or 0."""
+    code = 0 if came is None else reported(came)
+    if stopped and any(result.outcome is Outcome.UNDECIDED for result in results):
+        code = worse(code, attempt(lambda: go_on(stopped)))
+    return code
+
+
+def _show(results: list[ScenarioResult], index: Session, *, as_json: bool, verbose: bool) -> None:
+    if as_json:
+        found = [to_data(result) for result in results]
+        print_json({"schema": SCHEMA, "outcome": index.outcome.value, "session": index.session, "scenarios": found})
+    else:
+        say(render_conformance(results, index.duration_s, verbose=verbose))
+
+
+def _save(runs: Path, index: Session) -> None:
+    """Save the index, last of all; of a session in which nothing ran there is none."""
+    if index.scenarios:
+        save_session(runs / index.session, index)
 
 
 def _run_all(

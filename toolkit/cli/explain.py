@@ -6,6 +6,7 @@ import click
 
 from toolkit.cli.common import json_option, print_json
 from toolkit.model.blind_spots import BLINDED_ALL, BLINDED_BY
+from toolkit.model.measures import Kind
 from toolkit.model.serde import to_data
 from toolkit.report.layout import paragraph
 from toolkit.session.admissions import PAGE
@@ -54,6 +55,19 @@ def _undecided(doc: RuleDoc) -> str:
     return "What makes it undecided instead of passed\n" + "\n".join(lines)
 
 
+def _measures(doc: RuleDoc) -> str:
+    """Return a line for each measure that gates compare, and the names of the others by kind."""
+    lines = [
+        f"{one.name}: {one.kind}, better is {one.better}: {one.relative or 0:.0%}, {one.absolute:,} {one.unit}".strip()
+        for one in doc.measures
+        if one.gated
+    ]
+    for kind in Kind:
+        names = ", ".join(one.name for one in doc.measures if one.kind is kind and not one.gated)
+        lines += [f"{kind}: {names}"] if names else []
+    return "\n".join(paragraph(line, "  ", "    ") for line in lines)
+
+
 def render_page(doc: RuleDoc) -> str:
     """Return the page of a rule."""
     parts = [doc.id]
@@ -63,4 +77,6 @@ def render_page(doc: RuleDoc) -> str:
     if doc.witnesses:
         parts.append(f"Witnesses\n{paragraph(', '.join(doc.witnesses), '  ')}")
         parts.append(_undecided(doc))
+    if doc.measures:
+        parts.append("Measures of its verdicts (kind; a gate looks at differences beyond)\n" + _measures(doc))
     return "\n\n".join(parts)

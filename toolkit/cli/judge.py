@@ -9,6 +9,7 @@ import click
 from toolkit.cli.common import coloured, json_option, print_json, say_line, verbose_option
 from toolkit.cli.ending import leave
 from toolkit.cli.saved import run_result
+from toolkit.cli.sessions import is_session, judged_session, located, opened, render_session
 from toolkit.model.names import printable
 from toolkit.model.result import Result, make_result
 from toolkit.report.result import result_data
@@ -28,7 +29,8 @@ from validators.registry import judge, rule_named
 @verbose_option
 @json_option
 def command(run: Path | None, capture: Path | None, verbose: bool, as_json: bool) -> None:
-    """Judge the claims and the evidence of the directory RUN; needs no root and changes nothing.
+    """Judge the claims and the evidence of RUN; needs no root and changes nothing. RUN is the directory of a run or of
+    a session, a packed run, or the name of one that is saved where runs are by default.
 
     Saved verdicts are not trusted: where they differ from the evidence, that is reported on standard error. Claims
     that evidence or result name and claims.json lacks are undecided, as windows that are missing are, and so is a run
@@ -37,7 +39,13 @@ def command(run: Path | None, capture: Path | None, verbose: bool, as_json: bool
     Exit code: 0 all passed or skipped, 1 something failed, 2 the run cannot be read, 3 something is undecided.
     """
     if run is not None and capture is None:
-        result, _ = run_result(run)
+        place = located(run)
+        if is_session(place):
+            judged = judged_session(place)
+            click.echo(render_session(judged, "json" if as_json else "table", verbose=verbose), nl=False)
+            leave(judged.outcome)
+        with opened(place) as folder:
+            result, _ = run_result(folder)
     elif capture is not None and run is None:
         result = _judged_capture(capture)
     else:

@@ -7,6 +7,7 @@ for otherwise names no witness, and its text says why.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -63,6 +64,10 @@ BLINDED_ALL = (
 )
 """What leaves all of them doubtful."""
 
+_NUMBER = re.compile(r"\d+")
+_TASKS = re.compile(r"[^,:;()]+ \(#\)(?:, [^,:;()]+ \(#\))*(?: and # more)?")
+"""Tasks by name and number, which are others in each run."""
+
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,3 +108,8 @@ class ScanGap:
     longest_ns: int
     at_ns: int
     allowed_ns: int
+
+
+def kind_of_spot(text: str) -> str:
+    """Return what two runs have in common of a blind spot: "3 of 100 ..." and "4 of 120 ..." are one, whoever it is."""
+    return _TASKS.sub("TASKS", _NUMBER.sub("#", text))

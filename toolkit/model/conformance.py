@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from toolkit.model.serde import stage_value
 from toolkit.model.verdict import Outcome, Verdict
@@ -11,7 +11,10 @@ from toolkit.model.verdict import Outcome, Verdict
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlResult:
-    """Whether a promise broken on purpose was caught."""
+    """Whether a promise broken on purpose was caught.
+
+    :param target: the container whose promise was broken; empty: the node's. :param packed: its run, in a session.
+    """
 
     rule: str
     fault: str
@@ -19,6 +22,13 @@ class ControlResult:
     outcome: Outcome
     reason: str
     run: str = ""
+    target: str = ""
+    packed: str = ""
+
+    @property
+    def name(self) -> str:
+        """What tells it from the other controls of its scenario."""
+        return " ".join(filter(None, (self.fault, self.target or self.subject, self.rule)))
 
 
 @stage_value
@@ -26,7 +36,9 @@ class ControlResult:
 class ScenarioResult:
     """One scenario with all its controls. ``passed``: every promise held, and every broken one was caught.
 
-    :param run: its directory; empty if there is none.
+    :param run: its directory, or its file where it is packed; empty if there is none. :param packed: that file's name.
+    :param files: all of its files in its session -> SHA-256, those of runs that were thrown away too.
+    :param promises: hash of the scenario and of what was promised. :param blind_spots: what was not seen.
     :param repeated: why runs of it came out undecided that were then repeated: the verdicts are those of the last run.
     :param unsaved: why run directories could not be written; the verdicts do not need them.
     """
@@ -41,3 +53,7 @@ class ScenarioResult:
     controls: tuple[ControlResult, ...] = ()
     repeated: tuple[str, ...] = ()
     unsaved: tuple[str, ...] = ()
+    packed: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    promises: str = ""
+    blind_spots: tuple[str, ...] = ()

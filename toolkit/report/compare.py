@@ -7,11 +7,11 @@ they explain the rest. Source: docs/principles.md, "Verdicts".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from toolkit.model.blind_spots import kind_of_spot
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Coverage
 from toolkit.model.result import Result
@@ -19,9 +19,6 @@ from toolkit.model.serde import stage_value, to_data
 from toolkit.model.verdict import Outcome, Verdict
 
 SEVERITY = {Outcome.PASSED: 0, Outcome.SKIPPED: 1, Outcome.UNDECIDED: 2, Outcome.FAILED: 3}
-_NUMBER = re.compile(r"\d+")
-_TASKS = re.compile(r"[^,:;()]+ \(#\)(?:, [^,:;()]+ \(#\))*(?: and # more)?")
-"""Tasks by name and number, which are others in each run."""
 _NODE = ("reserved_cpus", "strict_reservation", "policy", "noise_budget_ns_per_s", "transition_limit_ms")
 _PROMISES = (
     *("cpus", "isolation", "mems", "quota_us", "period_us", "burst_us", "weight", "shares", "memory_bytes"),
@@ -155,14 +152,9 @@ def _texts(coverage: Coverage) -> tuple[str, ...]:
     return tuple(spot.text for spot in coverage.blindness) or coverage.blind_spots
 
 
-def _kind(spot: str) -> str:
-    """Return what two runs have in common of a blind spot: "3 of 100 ..." and "4 of 120 ..." are one, whoever it is."""
-    return _TASKS.sub("TASKS", _NUMBER.sub("#", spot))
-
-
 def _new_blind_spots(base: Coverage, new: Coverage) -> tuple[str, ...]:
-    known = {_kind(spot) for spot in _texts(base)}
-    spots = [spot for spot in _texts(new) if _kind(spot) not in known]
+    known = {kind_of_spot(spot) for spot in _texts(base)}
+    spots = [spot for spot in _texts(new) if kind_of_spot(spot) not in known]
     for name in ("lost_events", "map_full", "missed_runs"):
         before, after = getattr(base, name), getattr(new, name)
         if after > 0 and before == 0:

@@ -19,6 +19,7 @@ from toolkit.session import execute
 from toolkit.session.admissions import ADMISSION, NODE, admissions
 from toolkit.session.execute import Settings
 from toolkit.session.fitting import unmet
+from toolkit.session.index import promises_digest
 from toolkit.session.planning import Planned, plan_all
 from toolkit.session.record import Kept, Run
 from toolkit.session.repeats import repeat_undecided
@@ -43,9 +44,9 @@ def run_one(
     if any(verdict.outcome is Outcome.FAILED for verdict in admitted):
         reason = next(verdict.reason for verdict in admitted if verdict.outcome is Outcome.FAILED)
         return replace(_result(scenario, Outcome.FAILED, reason), verdicts=admitted)
-    kept = Kept()
+    kept = Kept(session=bool(settings.session))
     honest, repeated = repeat_undecided(
-        lambda: kept.keep(execute.run_scenario(work, settings)),
+        lambda: kept.keep(execute.run_scenario(work, settings), scenario.name),
         lambda run: None if settings.stopped else _undecided(_staged(run)),
         settings.repeats,
     )
@@ -77,6 +78,10 @@ def run_one(
         controls=tuple(controls),
         repeated=repeated,
         unsaved=tuple(kept.unsaved),
+        packed=kept.packed(honest),
+        files=dict(kept.files),
+        promises=promises_digest(scenario, honest.record.claims),
+        blind_spots=honest.result.coverage.blind_spots,
     )
 
 
@@ -151,8 +156,10 @@ def _broken(work: Planned, group: tuple[NegativeControl, ...], settings: Setting
             run = execute.run_controls(changed, watched, settings)
         else:
             run = execute.run_controls(work, watched, settings, node=changed)
-        path, hidden = kept.path(kept.keep(run)), run.hidden
-        found += [judge_control(one, run.verdicts, path, _cpus(work, one.target), hidden) for one in watched]
+        kept.keep(run, ".".join(filter(None, (work.scenario.name, control.fault, control.target.replace("/", "-")))))
+        path, packed, hidden = kept.path(run), kept.packed(run), run.hidden
+        judged = (judge_control(one, run.verdicts, path, _cpus(work, one.target), hidden) for one in watched)
+        found += [replace(one, packed=packed) for one in judged]
     return found
 
 
@@ -224,6 +231,7 @@ def _control(control: NegativeControl, outcome: Outcome, reason: str, run: str =
         outcome=outcome,
         reason=reason,
         run=run,
+        target=control.target,
     )
 
 

@@ -42,6 +42,7 @@ class Settings:
     :param cpus: the CPUs that may be loaded; ``None``: all.
     :param prepared: probes and canaries for many runs; ``None``: each window has its own.
     :param repeats: how often at most a run of the catalogue that comes out undecided is repeated.
+    :param session: the session that the runs are parts of, and are packed for; empty: each is one by itself.
     :param stopped: as in :class:`toolkit.session.window.Window`.
     :param cut: how what is watched for long is cut into windows.
     """
@@ -56,6 +57,7 @@ class Settings:
     repeats: int = 0
     stopped: Sequence[int] = ()
     cut: Cut = USUAL
+    session: str = ""
 
 
 def run_scenario(work: Planned, settings: Settings, progress: Callable[[float], None] = lambda _seconds: None) -> Run:
@@ -169,6 +171,7 @@ def _run_stage(
             prepared=settings.prepared,
             cpus=settings.cpus,
             stopped=settings.stopped,
+            session=settings.session,
             node_evidence=partial(node_evidence, work, stage, live.value.runtime, rewrite=way.rewrite),
         )
         origin = Origin(scenario=work.scenario, plan=stage.plan, sandbox=live.value)

@@ -15,6 +15,7 @@ from probes.readings import Frame, Readings
 from probes.subjects import Subject
 from toolkit.errors import InputError, PinproofError
 from toolkit.host.environment import read_environment
+from toolkit.host.topology import read_topology
 from toolkit.model.blind_spots import EVERY_WITNESS
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim, ClaimSet
@@ -25,6 +26,7 @@ from toolkit.session import canary
 from toolkit.session.affinity import keep_off
 from toolkit.session.checked import check_claims
 from toolkit.session.composing import Observed, compose
+from toolkit.session.identity import with_identity
 from toolkit.session.stopping import Signals
 from toolkit.session.window import Ask, Window
 
@@ -241,7 +243,9 @@ def observation(
 
         def renew() -> tuple[canary.CanaryPair, Environment]:
             controls.close()
-            environment = read_environment(window.root, window.prepared.topology() if window.prepared else None)
+            topology = window.prepared.topology() if window.prepared else read_topology(window.root)
+            environment = read_environment(window.root, topology)
+            environment = with_identity(environment, window.root, topology, window.session or window.run_id)
             now = replace(claims, claims=tuple(one.now for one in watched.values())) if watched else claims
             pair = window.canaries(now, environment.cpus_online, next(numbers))
             return controls.enter_context(pair), environment

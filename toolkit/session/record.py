@@ -6,12 +6,14 @@ comes to the same verdicts on another machine. Source: docs/principles.md.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolkit import store
+from toolkit.disk import remove_directory
 from toolkit.errors import InputError
 from toolkit.model import names
 from toolkit.model.claims import ClaimSet
@@ -22,6 +24,7 @@ from toolkit.model.sandbox import Sandbox
 from toolkit.model.scenario import NegativeControl, Scenario
 from toolkit.model.stage_text import StageText
 from toolkit.model.verdict import Outcome, Verdict, worst
+from toolkit.packed import SUFFIX, directory_files, write_packed
 from toolkit.store import StoredRun
 from validators.registry import judge
 
@@ -190,10 +193,12 @@ class Run:
             if self.unsaved is not None:
                 raise self.unsaved
             return
-        save(
-            self.directory,
-            {"/".join(run.path.relative_to(self.directory).parts): run.record for run in (*self.before, self)},
-        )
+        store.write_run(self.directory, self.texts)
+
+    @property
+    def texts(self) -> dict[str, Mapping[str, StageText]]:
+        """What :meth:`save` writes: folder below the run's ("" for itself) -> stage -> text."""
+        return {"/".join(run.path.relative_to(self.directory).parts): run.record.texts for run in (*self.before, self)}
 
 
 def whole(done: Sequence[Run]) -> Run:
@@ -202,22 +207,53 @@ def whole(done: Sequence[Run]) -> Run:
 
 
 class Kept:
-    """Saves the runs of a scenario as they come; one that cannot be saved has been judged all the same."""
+    """Saves the runs of a scenario as they come; one that cannot be saved has been judged all the same.
 
-    def __init__(self) -> None:
+    :param session: they are parts of one: each is packed into a file that has the name of what was run.
+    """
+
+    def __init__(self, *, session: bool = False) -> None:
         self.unsaved: list[str] = []
-        self._saved: set[Path] = set()
+        self._session = session
+        self._saved: dict[Path, Path] = {}
+        self.files: dict[str, str] = {}
+        """Of the session: name -> SHA-256."""
 
-    def keep(self, run: Run) -> Run:
-        """Save a run, or note why not."""
+    def keep(self, run: Run, name: str) -> Run:
+        """Save a run, or note why not. :param name: of it in its session; one that comes again gets a number."""
         try:
-            run.save()
+            if self._session:
+                saved = self._pack(run, name)
+            else:
+                saved = run.path
+                run.save()
         except InputError as error:
             self.unsaved.append(str(error))
         else:
-            self._saved.add(run.directory)
+            self._saved[run.directory] = saved
         return run
+
+    def _pack(self, run: Run, name: str) -> Path:
+        stem, number = name, 1
+        while stem + SUFFIX in self.files:
+            number += 1
+            stem = f"{name}.{number}"
+        path = run.directory.with_name(stem + SUFFIX)
+        if run.sums is None:
+            content = write_packed(path, store.run_files(run.texts))
+        else:  # its windows have been saved as they ended
+            run.save()
+            content = write_packed(path, directory_files(run.directory))
+            remove_directory(run.directory)
+        self.files[path.name] = hashlib.sha256(content).hexdigest()
+        return path
 
     def path(self, run: Run) -> str:
         """Return where a run is; empty if it is nowhere."""
-        return names.from_path(run.path) if run.directory in self._saved else ""
+        saved = self._saved.get(run.directory)
+        return "" if saved is None else names.from_path(saved)
+
+    def packed(self, run: Run) -> str:
+        """Return the name of a run's file in its session; empty: it is in none, or could not be saved."""
+        saved = self._saved.get(run.directory)
+        return saved.name if self._session and saved is not None else ""

@@ -117,7 +117,7 @@ class Sums:
             kept = self._verdicts[key] = Kept(verdict, number, at, Counter())
         kept.outcomes[verdict.outcome] += 1
         if verdict.outcome is Outcome.PASSED:
-            kept.throughout.add(verdict.measures)
+            kept.throughout.add(verdict.rule, verdict.measures)
         kept.take(verdict, number, at)
 
     def result(self) -> Result:

@@ -34,6 +34,7 @@ class Window:
     :param room: for how many claims at one time, where more may come.
     :param trace_syscalls: as in :class:`probes.options.ObserveOptions`; probes that are loaded already keep theirs.
     :param kept: as in :class:`probes.observer.Observer`.
+    :param session: the session that the run belongs to; empty: it is one by itself.
     :param cut_s: length of each window, where there are several one after the other; ``None``: not known, or short.
     """
 
@@ -51,6 +52,7 @@ class Window:
     trace_syscalls: bool = False
     kept: KeptFiles | None = None
     cut_s: float | None = None
+    session: str = ""
 
     def options(self, claims: int, controls: int) -> ObserveOptions:
         """Return options for at least so many claims and controls."""

@@ -15,6 +15,7 @@ from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
+from toolkit.model.measures import Better, Kind, amounts, gated
 from toolkit.model.verdict import Measure, Offender
 from validators.intruders import being_made, placing, possession
 from validators.queries import by_cpu, leaves, view
@@ -27,6 +28,14 @@ NO_POD_KNOWN = "tasks without a claim"
 
 
 NO_PODS_ROOT = " (no pods root given: a task without a claim may be a pod's)"
+
+SEEN = (
+    *amounts("foreign_workload_ns", "unknown_ns", "sandbox_ns", "excused_ns", better=Better.LESS),
+    *gated("system_ns", Kind.AMOUNT, Better.LESS, relative=1.0, absolute=2_000_000),
+    *gated("kthread_ns", Kind.AMOUNT, Better.LESS, relative=1.0, absolute=2_000_000),
+    *amounts("percpu_kthread_ns", "toolkit_ns", "canaries_ns"),
+)
+"""The measures of what ran on CPUs beside their owners."""
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from toolkit.model.blind_spots import TELLS_AUTHORS
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, ControlWrite, Evidence
+from toolkit.model.measures import words
 from toolkit.model.verdict import Measure
 from toolkit.model.wording import clock, count, since_open
 from validators.queries import file_history
@@ -55,6 +56,10 @@ def when(evidence: Evidence, at_ns: int) -> str:
     if not wall:
         return since_open(at_ns)
     return f"at {wall}" if at_ns >= 0 else f"at {wall}, {since_open(at_ns)}"
+
+
+MEASURES = (*words("written_file", "written_value", "written_at_ms", "writer_pid", "writer_tid", "writer_comm"),)
+"""What :func:`of` adds to a verdict."""
 
 
 def of(

@@ -7,6 +7,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
 from toolkit.model.evidence.masks import of_each, threads_of
 from toolkit.model.granted import granted_at, is_unknown
+from toolkit.model.measures import amounts, levels, sets, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import count, cpus_text
 from validators.queries import hotplug, view
@@ -154,6 +155,12 @@ RULE = Rule(
         source="Documentation/filesystems/proc.rst; sched_setaffinity(2); docs/facts.md K10, K11, docs/failures.md F49",
         negative_control="Widen the cgroup's cpuset behind the claim's back: `echo 0-1 > cpuset.cpus`.",
         witnesses=(Witness.MASKS,),
+        measures=(
+            *sets("cpus"),
+            *amounts("scans_count"),
+            *levels("threads_count", "masks_count", "narrowed_threads_count", "wide_threads_count", "longest_gap_ms"),
+            *words("longest_gap_at_ms"),
+        ),
     ),
     check,
 )

@@ -10,6 +10,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence
+from toolkit.model.measures import amounts, words
 from toolkit.model.memory_units import NO_LIMIT, whole_pages
 from toolkit.model.verdict import Outcome, Verdict, together
 from toolkit.model.wording import count, cpus_text
@@ -324,6 +325,11 @@ RULE = Rule(
         "docs/failures.md F10, F13-F15, F57, F60-F63, docs/facts.md K14-K16, K-quota, K-weight",
         negative_control="Write another value behind the claim's back: `echo 0 > cpuset.cpus`.",
         witnesses=(Witness.FILES,),
+        measures=(
+            *amounts("deviations_count"),
+            *words("files_compared_count", "deviation_from_ms", "quota_rounded_us", "weight_formula", "*_inherited"),
+            *writers.MEASURES,
+        ),
     ),
     check,
 )

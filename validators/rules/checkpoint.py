@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
+from toolkit.model.measures import amounts, levels, words
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile, StateReading
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.credibility.trust import summary
@@ -202,6 +203,14 @@ RULE = Rule(
             between its two saves.
         """),
         witnesses=(Witness.FILES,),
+        measures=(
+            *amounts("readings_count"),
+            *levels(
+                "entries_count", "blocks_count", "ended_entries_count", "waiting_entries_count", "stale_pods_count"
+            ),
+            *levels("passing_problems_count"),
+            *words("version", "policy", "default_cpus"),
+        ),
     ),
     check,
     of_node=True,

@@ -6,6 +6,7 @@ from toolkit.model.actions import CgroupMove
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Joinings, Transition
+from toolkit.model.measures import Better, Kind, amounts, gated, levels, sets, words
 from toolkit.model.nesting import nested
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import cpus_text
@@ -308,6 +309,20 @@ RULE = Rule(
             `echo 0-1 > cpuset.cpus; taskset -pc 1 PID`.
         """),
         witnesses=(Witness.SWITCHES,),
+        measures=(
+            *sets("cpus", "allowed_cpus"),
+            *amounts(
+                "switches_judged", "run_ns", "samples", "transitions_count", "transition_switches", "out_of_set_samples"
+            ),
+            *gated("out_of_set_ns", Kind.AMOUNT, Better.LESS, relative=0.5, absolute=100_000),
+            *levels("out_of_set_longest_ns", better=Better.LESS),
+            *gated("transition_ns", Kind.AMOUNT, Better.LESS, relative=1.0, absolute=20_000_000),
+            *amounts("out_of_set_switches", "left_count", "left_ns", better=Better.LESS),
+            *amounts("joinings", "joining_outside_ns", better=Better.LESS),
+            *levels("joining_slowest_ns", better=Better.LESS),
+            *levels("busiest_cpu_ratio"),
+            *words("used_cpus", "excused"),
+        ),
     ),
     check,
     needs=needs_switches,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
+from toolkit.model.measures import levels, words
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.placement import groups
 from validators.placement.alignment import sets_in_force
@@ -86,6 +87,10 @@ RULE = Rule(
         """),
         negative_control="Give the container CPUs of the other node: `echo 8-9 > cpuset.cpus`.",
         witnesses=(Witness.FILES,),
+        measures=(
+            *levels("devices_count"),
+            *words("nodes", "device_*_node"),
+        ),
     ),
     check,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Canary, Evidence
+from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.credibility.contradictions import contradictions
 from validators.credibility.trust import clean_canary_reported, doubts, summary
@@ -124,6 +125,21 @@ RULE = Rule(
             Let the canary that should keep its claim run on another CPU: the reports about it prove the fault.
         """),
         witnesses=JUDGED_BY,
+        measures=(
+            *amounts(
+                "switches_judged",
+                "switches_kernel",
+                "switches_untraced",
+                "switches_skew",
+                "proc_scans",
+                "hotplug_events",
+            ),
+            *amounts("lost_events", "map_full", "missed_runs", "steal_ns", "standstill_ns", better=Better.LESS),
+            *gated("positive_control_latency_ms", Kind.LEVEL, Better.LESS, relative=1.0, absolute=20),
+            *gated("switches_judged_ratio", Kind.LEVEL, Better.MORE, relative=0.0, absolute=0.01),
+            *levels("blind_spots_count", better=Better.LESS),
+            *words("cpus_seen", "sampler_hz"),
+        ),
     ),
     check,
     spared=spared,

@@ -6,6 +6,7 @@ from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
+from toolkit.model.measures import sets, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import cpus_text
 from validators.intruders import foreign, ownership, possession
@@ -158,6 +159,11 @@ RULE = Rule(
             done'`.
         """),
         witnesses=(Witness.SWITCHES, Witness.SYSTEM_TASKS),
+        measures=(
+            *sets("cpus"),
+            *foreign.SEEN,
+            *words("policy", "hosted"),
+        ),
     ),
     check,
     spared=spared,

@@ -6,6 +6,7 @@ from toolkit.model.claims import Claim, ClaimSet, HugepageLimit
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.evidence.following import LIMITS
+from toolkit.model.measures import Better, amounts, levels
 from toolkit.model.memory_units import limit_in_force
 from toolkit.model.placement import HugetlbUse, PageKind
 from toolkit.model.verdict import Measure, Outcome, Verdict
@@ -129,6 +130,10 @@ RULE = Rule(
         """),
         negative_control="Write another limit behind the claim's back: `echo max > hugetlb.2MB.max`.",
         witnesses=(Witness.FILES,),
+        measures=(
+            *levels("*_bytes"),
+            *amounts("*_refused_count", better=Better.LESS),
+        ),
     ),
     check,
 )

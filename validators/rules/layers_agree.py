@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from toolkit.model import measures as kinds
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, ThreadMask
 from toolkit.model.layers import Layer, LayerView
+from toolkit.model.measures import Better, amounts, levels
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.layers import live, picture
 from validators.queries import file_history, hotplug, view, writers
@@ -271,6 +273,13 @@ RULE = Rule(
         """),
         negative_control="Write another set behind the kubelet's back: `echo 0-1 > cpuset.cpus`.",
         witnesses=(Witness.FILES, Witness.MASKS, Witness.SWITCHES),
+        measures=(
+            *levels("forgotten_ms", "lag_ms", "overlap_ms", better=Better.LESS),
+            *levels("requested_cpus_count"),
+            *amounts("allocation_errors", better=Better.LESS),
+            *kinds.words("*_cpus", "*_mems"),
+            *writers.MEASURES,
+        ),
     ),
     check,
 )

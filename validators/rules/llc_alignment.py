@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.evidence import Evidence
+from toolkit.model.measures import levels, sets, words
 from toolkit.model.verdict import Verdict
 from validators.placement import groups
 from validators.placement.alignment import judge_asked, not_in_a_guest, within_one_if_possible
@@ -54,6 +55,11 @@ RULE = Rule(
         """),
         negative_control="Give the cgroup CPUs behind two caches: `echo 0,4 > cpuset.cpus`.",
         witnesses=(Witness.FILES,),
+        measures=(
+            *sets("cpus"),
+            *levels("groups_count"),
+            *words("preferred"),
+        ),
     ),
     check,
 )

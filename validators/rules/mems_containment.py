@@ -7,6 +7,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, ThreadMask
 from toolkit.model.evidence.masks import threads_of
+from toolkit.model.measures import levels, words
 from toolkit.model.placement import PageKind, PageReading, PageUse
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.model.wording import count, nodes_text
@@ -159,6 +160,10 @@ RULE = Rule(
             Widen the nodes behind the claim's back, `echo 0-1 > cpuset.mems`, and touch memory there: `numactl -m 1`.
         """),
         witnesses=(Witness.MASKS,),
+        measures=(
+            *levels("threads_count", "processes_count", "joining_processes_count", "*_bytes", "longest_gap_ms"),
+            *words("mems", "longest_gap_at_ms"),
+        ),
     ),
     check,
 )

@@ -15,6 +15,7 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.interrupts import IrqKind, IrqUse
+from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators.intruders import ownership, placing, possession
 from validators.intruders.disturbers import MEASURES, Disturber, disturbers
@@ -238,6 +239,14 @@ RULE = Rule(
             Bind a busy system task, or a device's interrupt, to the CPU: `taskset -c 2 stress-ng --cpu 1`.
         """),
         witnesses=(Witness.SWITCHES, Witness.SYSTEM_TASKS, Witness.INTERRUPTS),
+        measures=(
+            *gated("noise_high_ns_per_s", Kind.LEVEL, Better.LESS, relative=0.5, absolute=200_000),
+            *levels("noise_low_ns_per_s", better=Better.LESS),
+            *amounts(*MEASURES, "toolkit_ns", "irq_ns", "irq_count", "softirq_ns", "softirq_count", better=Better.LESS),
+            *amounts("steal_ns", "standstill_ns", better=Better.LESS),
+            *amounts("exclusive_ns"),
+            *words("irqs_observed", "worst_irq", "budget_ns_per_s"),
+        ),
     ),
     check,
     spared=spared,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.evidence import Evidence
+from toolkit.model.measures import levels, sets, words
 from toolkit.model.verdict import Outcome, Verdict, worst
 from validators.placement import groups, node_spread
 from validators.placement.alignment import judge_asked, within_one
@@ -111,6 +112,11 @@ RULE = Rule(
         """),
         negative_control="Give the cgroup CPUs of two nodes: `echo 0,8 > cpuset.cpus`.",
         witnesses=(Witness.FILES,),
+        measures=(
+            *sets("cpus"),
+            *levels("groups_count"),
+            *words("preferred", "max_numa_nodes"),
+        ),
     ),
     check,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence, ThrottledBelow
+from toolkit.model.measures import Better, amounts, words
 from toolkit.model.runtimes import whole_of
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import file_history, view
@@ -202,6 +203,11 @@ RULE = Rule(
         """),
         negative_control="Write a quota to the container's cgroup or its pod's: `echo '50000 100000' > cpu.max`.",
         witnesses=(Witness.BANDWIDTH, Witness.FILES),
+        measures=(
+            *amounts("nr_throttled", "nr_throttled_below", "throttled_below_ns", better=Better.LESS),
+            *amounts("throttled_ns", better=Better.LESS),
+            *words("levels_count", "pod_quota_us"),
+        ),
     ),
     check,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import CpuUse, Evidence
+from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import file_history, view
 from validators.queries.promised_anew import quota_renewed_ns
@@ -244,6 +245,25 @@ RULE = Rule(
         """),
         negative_control="Rewrite the cgroup's quota: twice, half, none, or the same rate with another period.",
         witnesses=(Witness.BANDWIDTH, Witness.SWITCHES, Witness.SLOTS, Witness.FILES),
+        measures=(
+            *gated("usage_cpus", Kind.LEVEL, Better.MORE, relative=0.03, absolute=0.005),
+            *gated("throttled_ns", Kind.AMOUNT, Better.LESS, relative=0.5, absolute=10_000_000),
+            *gated("nr_throttled", Kind.AMOUNT, Better.LESS, relative=0.5, absolute=5),
+            *gated("run_delay_ns", Kind.AMOUNT, Better.LESS, relative=0.5, absolute=5_000_000),
+            *gated("period_us", Kind.WORD, Better.NEITHER, relative=0.0, absolute=0),
+            *amounts(
+                "window_ns",
+                "nr_periods",
+                "nr_bursts",
+                "burst_ns",
+                "ancestors_nr_throttled",
+                "steal_ns",
+                "standstill_ns",
+            ),
+            *levels("demand_cpus"),
+            *words("quota_us", "burst_us", "quota_cpus", "bound_high_cpus", "bound_low_cpus"),
+            *words("quota_promised_us", "demand_exceeds_quota", "unbound"),
+        ),
     ),
     check,
     needs=_needs,

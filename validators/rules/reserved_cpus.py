@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, OwnerClass
+from toolkit.model.measures import sets, words
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.model.wording import cpus_text
 from validators.intruders import foreign
@@ -81,6 +82,11 @@ RULE = Rule(
         """),
         negative_control="Give a shared container's cgroup the reserved CPUs as well: `echo 0-1 > cpuset.cpus`.",
         witnesses=(Witness.SWITCHES,),
+        measures=(
+            *sets("reserved_cpus"),
+            *foreign.SEEN,
+            *words("excused"),
+        ),
     ),
     check,
     needs=needs_switches,

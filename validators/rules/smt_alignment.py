@@ -5,6 +5,7 @@ from __future__ import annotations
 from toolkit.model.claims import Alignment, Claim, ClaimSet, Preference
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
+from toolkit.model.measures import sets, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from validators.credibility.trust import is_still
 from validators.intruders import foreign, ownership, placing, possession
@@ -165,6 +166,11 @@ RULE = Rule(
             another pod to the sibling.
         """),
         witnesses=(Witness.FILES, Witness.SWITCHES),
+        measures=(
+            *sets("cpus"),
+            *foreign.SEEN,
+            *words("cores_count", "sibling_cpus", "preferred"),
+        ),
     ),
     check,
     needs=needs_switches,

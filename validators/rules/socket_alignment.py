@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toolkit.model.claims import Alignment, ClaimSet, Preference
 from toolkit.model.evidence import Evidence
+from toolkit.model.measures import levels, sets, words
 from toolkit.model.verdict import Verdict
 from validators.placement import groups
 from validators.placement.alignment import judge_asked, within_one_if_possible
@@ -45,6 +46,11 @@ RULE = Rule(
         """),
         negative_control="Give the cgroup CPUs of two sockets: `echo 0,16 > cpuset.cpus`.",
         witnesses=(Witness.FILES,),
+        measures=(
+            *sets("cpus"),
+            *levels("groups_count"),
+            *words("preferred"),
+        ),
     ),
     check,
 )

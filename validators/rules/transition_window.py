@@ -11,6 +11,7 @@ from toolkit.model.evidence import CpuUse, Evidence, ThreadMask, Transition
 from toolkit.model.evidence.following import Granted
 from toolkit.model.evidence.masks import of_each
 from toolkit.model.granted import granted_at
+from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import count
 from validators.queries import file_history, view
@@ -219,6 +220,12 @@ RULE = Rule(
         source="docs/principles.md (epochs); docs/facts.md K12, docs/failures.md F1, F5, F8, F65",
         negative_control="Let a thread keep the old CPUs after the set has shrunk, longer than the limit.",
         witnesses=(Witness.SWITCHES, Witness.MASKS),
+        measures=(
+            *amounts("transitions_count", "transition_switches", "transition_ns"),
+            *gated("longest_ms", Kind.LEVEL, Better.LESS, relative=1.0, absolute=20),
+            *levels("*_longest_ms", better=Better.LESS),
+            *words("median_ms", "limit_ms"),
+        ),
     ),
     check,
     needs=needs_switches,

@@ -10,6 +10,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpu_units import weights_of_shares
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, Runtime
+from toolkit.model.measures import Better, Kind, gated, words
 from toolkit.model.runtimes import RUNTIMES
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.model.wording import cpus_text, listed
@@ -260,6 +261,20 @@ RULE = Rule(
             their weight; or give a container the other formula's weight, `echo 100 > cpu.weight` for 1024 shares.
         """),
         witnesses=(Witness.BANDWIDTH, Witness.FILES),
+        measures=(
+            *gated("run_delay_ns", Kind.AMOUNT, Better.LESS, relative=0.5, absolute=5_000_000),
+            *words(
+                "weight_formula",
+                "runtime",
+                "*_weight",
+                "*_rivals_count",
+                "*_foreign_ratio",
+                "*_usage_ns",
+                "*_due_ns",
+                "*_low_ns",
+                "*_high_ns",
+            ),
+        ),
     ),
     check,
     needs=_needs,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.identity import Identity
 from toolkit.model.serde import stage_value
 
 
@@ -49,6 +50,8 @@ class Environment:
     virtualization: str = "none"
     topology: dict[str, object] = field(default_factory=dict)
     pinproof: str = ""
+    identity: Identity | None = None
+    """Whose it is; ``None`` in runs from before it was saved."""
 
 
 @stage_value

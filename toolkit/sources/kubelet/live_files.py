@@ -206,6 +206,13 @@ def kubelet_pid(proc: Path) -> int | None:
     return next((pid for pid in pids if is_kubelet(proc, pid)), None)
 
 
+def process_named(proc: Path, name: str) -> int | None:
+    """Return the first process of the node, and of no pod, that calls itself so; ``None``: there is none."""
+    with contextlib.suppress(OSError):
+        return next((pid for pid in numbers(proc) if _is_called(proc, pid, (name.encode(),))), None)
+    return None
+
+
 def is_kubelet(proc: Path, pid: int) -> bool:
     """Whether a process calls itself so, is none of a pod, and runs a node.
 

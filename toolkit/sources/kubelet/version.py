@@ -19,6 +19,8 @@ DEADLINE_S = 30.0
 """A kubelet that is asked for its version on an emulated machine at work took more than 10 s."""
 MAX_BYTES = 4096
 _SAID = re.compile(rb"^Kubernetes (v\d[0-9A-Za-z.+-]{0,60})$", re.MULTILINE)
+_ANY = re.compile(rb"\b(v?\d+\.\d+\.\d+[0-9A-Za-z.+~-]{0,60})")
+"""What containerd, CRI-O and dockerd print has one version in its first line, among other words."""
 
 
 def version_of(pid: int, proc: Path) -> str:
@@ -26,6 +28,15 @@ def version_of(pid: int, proc: Path) -> str:
 
     :param proc: where processes are. One of another machine's tree is not run.
     """
+    return _version(pid, proc, _SAID)
+
+
+def program_version(pid: int, proc: Path) -> str:
+    """Return the version of another program of the node that runs (a container runtime's daemon), by the same care."""
+    return _version(pid, proc, _ANY)
+
+
+def _version(pid: int, proc: Path, said: re.Pattern[bytes]) -> str:
     try:
         if not proc.samefile("/proc"):
             return ""
@@ -33,14 +44,14 @@ def version_of(pid: int, proc: Path) -> str:
     except OSError:
         return ""
     try:
-        return _asked(process)
+        return _asked(process, said)
     except (OSError, subprocess.SubprocessError):
         return ""
     finally:
         os.close(process)
 
 
-def _asked(process: int) -> str:
+def _asked(process: int, said: re.Pattern[bytes]) -> str:
     """:param process: the open directory of the process, which is nobody else's when it has ended."""
     program = os.open("exe", os.O_RDONLY | os.O_CLOEXEC, dir_fd=process)
     try:
@@ -49,12 +60,12 @@ def _asked(process: int) -> str:
         roots = owner.st_uid == file.st_uid == 0 and not file.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if not (ours and roots and stat.S_ISREG(file.st_mode)):
             return ""
-        return _said(program, (file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns))
+        return _said(program, said, (file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns))
     finally:
         os.close(program)
 
 
-def _said(program: int, identity: tuple[int, ...]) -> str:
+def _said(program: int, said: re.Pattern[bytes], identity: tuple[int, ...]) -> str:
     """Run it, once for each file that it ever is."""
     known = _KNOWN.get(identity)
     if known is None:
@@ -68,7 +79,7 @@ def _said(program: int, identity: tuple[int, ...]) -> str:
             cwd="/",
             env={},
         )
-        match = _SAID.search(done.stdout[:MAX_BYTES])
+        match = said.search(done.stdout[:MAX_BYTES])
         known = _KNOWN[identity] = "" if match is None else match[1].decode("ascii")
     return known
 

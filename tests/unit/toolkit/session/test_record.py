@@ -80,7 +80,7 @@ def test_what_cannot_be_saved_is_noted(tmp_path: Path) -> None:
     """A run of many that cannot be saved has verdicts, and no path."""
     (tmp_path / "file").write_text("")
     kept = Kept()
-    good, bad = kept.keep(run(tmp_path / "good")), kept.keep(run(tmp_path / "file" / "bad"))
+    good, bad = kept.keep(run(tmp_path / "good"), "a"), kept.keep(run(tmp_path / "file" / "bad"), "b")
 
     assert (kept.path(good), kept.path(bad)) == (str(tmp_path / "good"), "")
     assert len(kept.unsaved) == 1

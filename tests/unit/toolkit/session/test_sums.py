@@ -225,10 +225,10 @@ def test_what_one_window_did_not_measure_has_no_sum() -> None:
 ONE = Verdict(rule="r", subject="s", outcome=Outcome.PASSED, reason="kept", measures={})
 
 
-def summed_measures(*windows: tuple[Outcome, dict[str, Measure]]) -> dict[str, Measure]:
+def summed_measures(*windows: tuple[Outcome, dict[str, Measure]], rule: str = "r") -> dict[str, Measure]:
     sums = Sums()
     for number, (outcome, measures) in enumerate(windows, start=1):
-        one = replace(ONE, outcome=outcome, measures=measures)
+        one = replace(ONE, rule=rule, outcome=outcome, measures=measures)
         sums.add(number, make_result(evidence(), (one,)), evidence())
     (found,) = reread(sums.result()).verdicts
     return {name: value for name, value in found.measures.items() if not name.endswith("ed_count")}
@@ -237,23 +237,38 @@ def summed_measures(*windows: tuple[Outcome, dict[str, Measure]]) -> dict[str, M
 PASSED, FAILED = Outcome.PASSED, Outcome.FAILED
 
 
-def test_each_measure_of_many_windows_is_one_of_all_of_them() -> None:
-    """Times are summed, of levels the largest is kept, what is the same everywhere is said, the rest is not."""
-    first: dict[str, Measure] = {"run_ns": 5, "longest_ms": 2.5, "a_used_bytes": 9, "quota_us": 7, "policy": "k8s"}
-    other: dict[str, Measure] = {"run_ns": 6, "longest_ms": 1.5, "a_used_bytes": 8, "quota_us": 7, "policy": "k8s"}
-    first |= {"written_pid": 1, "demand_cpus": 1.0, "preferred": True, "window_ns": 10, "hosted": "a"}
-    other |= {"written_pid": 2, "demand_cpus": 2.0, "preferred": True, "window_ns": 30, "late": 1}
+@pytest.mark.parametrize(
+    ("rule", "first", "other", "expected"),
+    [
+        ("cpuset-containment", {"run_ns": 5}, {"run_ns": 6}, {"windows_run_ns": 16}),
+        ("transition-window", {"longest_ms": 2.5}, {"longest_ms": 1.5}, {"windows_max_longest_ms": 2.5}),
+        ("hugepages", {"2MB_used_bytes": 9}, {"2MB_used_bytes": 8}, {"windows_max_2MB_used_bytes": 9}),
+        ("exclusive-cpus", {"policy": "k8s", "hosted": "a"}, {"policy": "k8s"}, {"windows_policy": "k8s"}),
+        ("applied", {"writer_pid": 1}, {"writer_pid": 2}, {}),
+        (
+            "checkpoint",
+            {"waiting_entries_count": 2},
+            {"waiting_entries_count": 3},
+            {"windows_max_waiting_entries_count": 3},
+        ),
+        ("device-numa", {"devices_count": 2}, {"devices_count": 2}, {"windows_max_devices_count": 2}),
+        ("llc-alignment", {"groups_count": 1}, {"groups_count": 2}, {"windows_max_groups_count": 2}),
+        (
+            "quota-throttling",
+            {"quota_us": 7, "demand_cpus": 1.0, "window_ns": 10},
+            {"quota_us": 7, "demand_cpus": 2.0, "window_ns": 30},
+            {"windows_quota_us": 7, "windows_max_demand_cpus": 2.0, "windows_window_ns": 50},
+        ),
+        ("no-such-rule", {"run_ns": 5, "same": 1}, {"run_ns": 6, "same": 1}, {"windows_same": 1}),
+    ],
+)
+def test_each_measure_of_many_windows_is_one_of_all_of_them(
+    rule: str, first: dict[str, Measure], other: dict[str, Measure], expected: dict[str, Measure]
+) -> None:
+    """Amounts are summed, of levels the largest is kept, what is the same everywhere is said, the rest is not."""
+    found = summed_measures((PASSED, first), (PASSED, other), (PASSED, first), rule=rule)
 
-    assert summed_measures((PASSED, first), (PASSED, other), (PASSED, {**first, "written_pid": 1})) == {
-        "windows_count": 3,
-        "windows_run_ns": 16,
-        "windows_max_longest_ms": 2.5,
-        "windows_max_a_used_bytes": 9,
-        "windows_quota_us": 7,
-        "windows_policy": "k8s",
-        "windows_preferred": True,
-        "windows_window_ns": 50,
-    }
+    assert found == {"windows_count": 3, **expected}
 
 
 def test_what_did_not_pass_has_the_measures_of_its_window_by_name() -> None:
@@ -277,7 +292,9 @@ def test_every_measure_of_real_windows_is_named_so() -> None:
 
 def test_periods_that_drew_more_than_their_quota_add_up() -> None:
     """As those that were throttled do."""
-    assert summed_measures((PASSED, {"nr_bursts": 1, "burst_ns": 5}), (PASSED, {"nr_bursts": 2, "burst_ns": 7})) == {
+    windows = ((PASSED, {"nr_bursts": 1, "burst_ns": 5}), (PASSED, {"nr_bursts": 2, "burst_ns": 7}))
+
+    assert summed_measures(*windows, rule="quota-throttling") == {
         "windows_count": 2,
         "windows_nr_bursts": 3,
         "windows_burst_ns": 12,
