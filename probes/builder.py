@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from probes import compiler, unit
+from probes import compiler, subprograms, unit
 from probes.program import Program, load_all
 from toolkit.errors import HostUnsupportedError
 
@@ -96,11 +96,12 @@ def _serve(peer: socket.socket) -> tuple[dict[str, Any], list[int]]:
         by = f"compiled by {compiler.version()} for Linux {os.uname().release}"
         raise HostUnsupportedError(f"{error} ({by})") from None
     maps = compiler.maps(module)
+    names = [one.name for one in request.programs]
     if request.keep_as:
         unit.keep(
             Path(request.root),
             request.keep_as,
-            unit.unit_of({one.name: code_of(one.name) for one in request.programs}, maps),
+            unit.unit_of({name: code_of(name) for name in (*names, *subprograms.FUNCTIONS)}, maps),
         )
     answer = {"programs": list(programs), "maps": list(maps), "left_out": left_out}
     return answer, [*programs.values(), *maps.values()]

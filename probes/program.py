@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from probes import subprograms
+from probes.subprograms import Linked
 from toolkit.errors import HostUnsupportedError
 from toolkit.host import bpf_syscalls, limits
 from toolkit.host.btf import Btf
@@ -88,15 +90,15 @@ class _Loading:
         except BaseException as error:
             self.errors.append(error)
 
-    def _take(self) -> tuple[bytes, Program] | None:
+    def _take(self) -> tuple[Linked, Program] | None:
         with self._lock:
             program = None if self.errors else next(self._waiting, None)
             if program is None:
                 return None
             self._step(f"loading the program {program.name}")
-            return self._code_of(program.name), program
+            return subprograms.link(self._code_of(program.name), self._code_of), program
 
-    def _load(self, code: bytes, program: Program) -> None:
+    def _load(self, code: Linked, program: Program) -> None:
         try:
             self._loaded[program.name] = load(code, program)
         except HostUnsupportedError as error:
@@ -114,27 +116,34 @@ class _Loading:
         return {name: self._loaded[name] for name in names if name in self._loaded}, self._left_out
 
 
-def load(code: bytes, program: Program) -> int:
+def load(linked: Linked, program: Program) -> int:
     """Load one program; returns its descriptor.
 
-    :param code: its instructions, with descriptors of this process where they name maps.
+    :param linked: its instructions, with descriptors of this process where they name maps.
     :raises HostUnsupportedError: the kernel refuses it; with the end of the verifier's log. Or the code is empty.
     """
-    if not code:
+    if not linked.code:
         raise HostUnsupportedError(f"the compiler made no program {program.name}")
     if program.returns_from:
-        return _load_tracing(code, program, f"a program at the return of {program.returns_from}()")
+        return _load_tracing(linked, program, f"a program at the return of {program.returns_from}()")
     if program.enters:
-        return _load_tracing(code, program, f"a program at the begin of {program.enters}()")
+        return _load_tracing(linked, program, f"a program at the begin of {program.enters}()")
     if program.tracepoint or program.iterates:
-        return _load_tracing(code, program, f"the program {program.name}")
+        return _load_tracing(linked, program, f"the program {program.name}")
     try:
-        return bpf_syscalls.load_program(KINDS[program.kind], code, name=program.name)
+        return _load(linked, program, KINDS[program.kind])
     except bpf_syscalls.ProgramRefusedError as error:
         raise HostUnsupportedError(f"the kernel refuses the program {program.name}: {_reason(error)}") from None
 
 
-def _load_tracing(code: bytes, program: Program, what: str) -> int:
+def _load(linked: Linked, program: Program, kind: int, attach_type: int = 0, attach_btf_id: int = 0) -> int:
+    types = subprograms.types(program.name, linked.functions) if linked.functions else (b"", b"")
+    return bpf_syscalls.load_program(
+        kind, linked.code, name=program.name, attach_type=attach_type, attach_btf_id=attach_btf_id, functions=types
+    )
+
+
+def _load_tracing(linked: Linked, program: Program, what: str) -> int:
     btf = Btf.of_kernel()
     function = program.returns_from or program.enters
     kind = bpf_syscalls.TRACE_FEXIT if program.returns_from else bpf_syscalls.TRACE_FENTRY
@@ -149,9 +158,7 @@ def _load_tracing(code: bytes, program: Program, what: str) -> int:
     if number is None:
         raise HostUnsupportedError(f"the kernel refuses {what}: its type information has no {place}")
     try:
-        return bpf_syscalls.load_program(
-            bpf_syscalls.TRACING, code, name=program.name, attach_type=kind, attach_btf_id=number
-        )
+        return _load(linked, program, bpf_syscalls.TRACING, kind, number)
     except bpf_syscalls.ProgramRefusedError as error:
         raise HostUnsupportedError(f"the kernel refuses {what}: {_reason(error)}") from None
 

@@ -35,7 +35,7 @@ KEPT = 8
 """Units at a time: a kernel or a number of claims is one. The oldest goes."""
 UNUSED = "compiled probes that are kept there are not read, and none is written"
 REMEDY = f"remove /{CACHE}: it is made again, root's alone"
-_FORMAT = 1
+_FORMAT = 2
 _LOAD_IMM64, _BY_FD = 0x18, 1
 _INSTRUCTION = struct.Struct("=BBhi")
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from probes import compiler
+from probes import compiler, subprograms
 from probes.builder import Request
 from probes.composition import build_request
 from probes.options import ObserveOptions
@@ -171,7 +171,8 @@ def load_counted(request: Request, codes: dict[str, bytes]) -> tuple[int, dict[s
 def main(clangs: list[str]) -> int:
     """Try each compiler; returns the exit code."""
     source = rewritten()
-    codes = {one.name: compiler.code(source.module, one.name) for one in source.request.programs}
+    names = (*(one.name for one in source.request.programs), *subprograms.FUNCTIONS)
+    codes = {name: compiler.code(source.module, name) for name in names}
     refused, worst = {}, 0
     try:
         total, refused = load_counted(source.request, codes)

@@ -100,16 +100,18 @@ static __always_inline int leaves(void *cgroup, void *task, u32 hierarchy, u32 f
         if (hierarchy) {
                 space = space_of(c, hierarchy);
                 void *css_set = read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS);
-                struct claim_root *mine = space ? root_of_cgroup(read_kernel(void *, css_set, OFF_CSS_SET_DFL_CGRP), 0) : 0;
-
-                if (!mine || mine->ident != from || from == PODS_IDENT)
+                if (!space)
                         return 0;
-                if (space == CPUSET_SPACE ? !mine->in_cpuset : !(mine->in_limits & (space == CPU_SPACE ? IN_CPU : IN_MEMORY)))
+                struct claim_root mine = root_of_cgroup(read_kernel(void *, css_set, OFF_CSS_SET_DFL_CGRP), 0);
+
+                if (mine.ident != from || from == PODS_IDENT)
+                        return 0;
+                if (space == CPUSET_SPACE ? !mine.in_cpuset : !(mine.in_limits & (space == CPU_SPACE ? IN_CPU : IN_MEMORY)))
                         return 0;
         }
-        struct claim_root *root = root_of_cgroup(cgroup, space);
+        struct claim_root root = root_of_cgroup(cgroup, space);
 
-        return !root || (root->ident != from && from != PODS_IDENT);
+        return !root.ident || (root.ident != from && from != PODS_IDENT);
 }
 
 static __always_inline struct move *new_move(struct cpu_state *st, enum action_kind kind, void *task, u32 from)
@@ -162,9 +164,7 @@ static __always_inline void tell_move(struct cpu_state *st, void *cgroup, void *
         r->hierarchy = hierarchy;
         r->whole_process = threadgroup;
         if (leaving) {
-                struct claim_root *writer = root_of_current();
-
-                r->writer_ident = writer ? writer->ident : 0;
+                r->writer_ident = root_of_current().ident;
                 r->flags = m && visits(m, task) ? MOVE_VISIT : 0;
         }
         bpf_probe_read_kernel_str(r->path, sizeof(r->path), path);

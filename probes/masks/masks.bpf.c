@@ -31,8 +31,9 @@ struct met {
 
 BPF_ARRAY(met, struct met, MET_CGROUPS);
 
-static __always_inline u32 ident_in_pass(u64 cgroup, u64 pass)
+static __always_inline u32 ident_in_pass(u64 css_set, u64 pass)
 {
+        u64 cgroup = loaded(u64, css_set, OFF_CSS_SET_DFL_CGRP);
         u64 id = loaded(u64, loaded(u64, cgroup, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
         int place = (id ^ id >> 8) & (MET_CGROUPS - 1);
         struct met *m = met.lookup(&place);
@@ -40,7 +41,8 @@ static __always_inline u32 ident_in_pass(u64 cgroup, u64 pass)
         if (!m)
                 return 0;
         if (m->pass != pass || m->cgroup != id) {
-                m->ident = ident_of_cgroup((void *)cgroup);
+                /* Read again: to a subprogram a pointer of which the verifier knows the type is no number. */
+                m->ident = ident_of_cgroup(read_kernel(void *, css_set, OFF_CSS_SET_DFL_CGRP));
                 m->cgroup = id;
                 m->pass = pass;
         }
@@ -55,7 +57,7 @@ int on_task(struct bpf_raw_tracepoint_args *ctx)
         if (!task)
                 return 0;
         u64 css_set = loaded(u64, task, OFF_TASK_STRUCT_CGROUPS);
-        u32 ident = ident_in_pass(loaded(u64, css_set, OFF_CSS_SET_DFL_CGRP), loaded(u64, meta, OFF_BPF_ITER_META_SESSION_ID));
+        u32 ident = ident_in_pass(css_set, loaded(u64, meta, OFF_BPF_ITER_META_SESSION_ID));
 
         if (!ident)
                 return 0;

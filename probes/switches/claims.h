@@ -31,8 +31,7 @@
  *   a number, before the mask that bounds it:  `opaque(depth) & (HARD_DEPTH - 1)`
  *     LLVM leaves the mask out where it can prove that it does nothing; the verifier cannot always follow the proof.
  *
- * It costs no instruction. No function here is a BPF subprogram (`__noinline`): before Linux 6.3 (be2ef8161572) a verifier
- * takes every number of a program that has one for precise, and goes through paths again that differ in nothing else.
+ * It costs no instruction.
  */
 #define opaque(value) ({                        \
         __typeof__(value) _value = (value);     \
@@ -159,13 +158,83 @@ static __always_inline u64 ancestor_id(void *cgroup, int level)
 }
 
 /*
- * The root at or above a cgroup: the deepest claim's if there is one; the pods' root never goes over a claim above it.
- * `space` is 0 for the v2 hierarchy and CPUSET_SPACE, CPU_SPACE, MEMORY_SPACE for the v1 hierarchy of that controller.
+ * A BPF subprogram: the verifier goes through it once for each program that calls it, with arguments of which nothing is
+ * known, and not once for each of the states in which its callers are. Worth it where a loop is; a call costs what it costs.
+ * All functions are put into their callers here but these (probes/subprograms.py has their names, links them, and says more):
+ * they take one number and return one (u64; bcc takes further arguments for registers of a probed function), and share the
+ * 512 bytes of stack with their callers.
  */
-static __always_inline struct claim_root *root_of_cgroup(void *cgroup, u64 space)
+#define SUBPROGRAM(number)  ((void *)(0x70000001UL + (number)))
+
+static u64 (*find_root)(u64 cgroup_and_space) = SUBPROGRAM(0);
+static u64 (*find_current_root)(u64 any) = SUBPROGRAM(1);
+
+/* A root as one number, and back; none is 0, and no claim's ident is. */
+#define ROOT_SLOT_BITS  29
+
+static __always_inline u64 packed_root(struct claim_root *root)
 {
-        struct claim_root *root = 0;
+        u32 flags = (root->in_cpuset & 1) | (root->in_limits & (IN_CPU | IN_MEMORY)) << 1;
+
+        return (u64)root->ident << 32 | flags << ROOT_SLOT_BITS | root->slot;
+}
+
+static __always_inline struct claim_root unpacked_root(u64 word)
+{
+        return (struct claim_root){
+                .slot = word & ((1U << ROOT_SLOT_BITS) - 1),
+                .ident = word >> 32,
+                .in_cpuset = word >> ROOT_SLOT_BITS & 1,
+                .in_limits = word >> (ROOT_SLOT_BITS + 1) & (IN_CPU | IN_MEMORY),
+        };
+}
+
+/* A cgroup's place in memory ends in zeros: there is room for its space, by number. */
+#define SPACE_NUMBERS   3UL
+
+static __always_inline u64 with_space(void *cgroup, u64 space)
+{
+        return (u64)cgroup | (space == CPUSET_SPACE ? 1 : space == CPU_SPACE ? 2 : space == MEMORY_SPACE ? 3 : 0);
+}
+
+static __always_inline u64 space_by_number(u64 number)
+{
+        return number == 1 ? CPUSET_SPACE : number == 2 ? CPU_SPACE : number == 3 ? MEMORY_SPACE : 0;
+}
+
+/* What a walk from the top down has found: the deepest claim, and the pods' root. */
+struct found {
+        u64 claim;
+        u64 pods;
+};
+
+/*
+ * Nothing yet. The verifier is not to know that it is: what makes no difference to it, and no branch asks for, makes no other
+ * path, of which there would be twice as many at each level.
+ */
+static __always_inline struct found nothing_found(u64 any)
+{
+        u64 nothing = opaque(any) ^ any;
+
+        return (struct found){ .claim = nothing, .pods = nothing };
+}
+
+static __always_inline void look_at(struct found *found, u64 id)
+{
+        struct claim_root *root = roots.lookup(&id);
+
+        if (!root)
+                return;
+        if (root->ident == PODS_IDENT)
+                found->pods = packed_root(root);
+        else
+                found->claim = packed_root(root);
+}
+
+static __always_inline u64 deepest_root(void *cgroup, u64 space)
+{
         int depth = read_kernel(u32, cgroup, OFF_CGROUP_LEVEL);
+        struct found found = nothing_found((u64)cgroup);
 
 #pragma clang loop unroll(disable)
         for (int level = 0; level < MAX_LEVELS; level++) {
@@ -176,33 +245,48 @@ static __always_inline struct claim_root *root_of_cgroup(void *cgroup, u64 space
                 asm volatile("" : "+r"(depth));
                 if (level > depth)
                         break;
-                u64 id = ancestor_id(cgroup, level) | space;
-                struct claim_root *r = roots.lookup(&id);
-
-                if (r && (!root || r->ident != PODS_IDENT))
-                        root = r;
+                look_at(&found, ancestor_id(cgroup, level) | space);
         }
-        return root;
+        return found.claim ? found.claim : found.pods;
 }
 
-/* The same about the current task's cgroup. */
-static __always_inline struct claim_root *root_of_current(void)
+u64 root_at(u64 cgroup_and_space)
 {
+        return deepest_root((void *)(cgroup_and_space & ~SPACE_NUMBERS), space_by_number(cgroup_and_space & SPACE_NUMBERS));
+}
+
 #ifdef OFF_CGROUP_ANCESTORS
-        struct claim_root *root = 0;
+u64 current_root(u64 any)
+{
+        struct found found = nothing_found(any);
 
 #pragma clang loop unroll(disable)
         for (int level = 0; level < MAX_LEVELS; level++) {
                 u64 id = bpf_get_current_ancestor_cgroup_id(level);
-                struct claim_root *r;
 
                 if (!id)
                         break;
-                r = roots.lookup(&id);
-                if (r && (!root || r->ident != PODS_IDENT))
-                        root = r;
+                look_at(&found, id);
         }
-        return root;
+        return found.claim ? found.claim : found.pods;
+}
+#endif
+
+/*
+ * The root at or above a cgroup: the deepest claim's if there is one; the pods' root never goes over a claim above it.
+ * None: its ident is 0. `space` is 0 for the v2 hierarchy and CPUSET_SPACE, CPU_SPACE, MEMORY_SPACE for the v1 hierarchy of
+ * that controller.
+ */
+static __always_inline struct claim_root root_of_cgroup(void *cgroup, u64 space)
+{
+        return unpacked_root(find_root(with_space(cgroup, space)));
+}
+
+/* The same about the current task's cgroup. */
+static __always_inline struct claim_root root_of_current(void)
+{
+#ifdef OFF_CGROUP_ANCESTORS
+        return unpacked_root(find_current_root(0));
 #else
         /* Programs like these have that helper since Linux 5.15 (95b861a7935b); all that lack it keep ids. */
         void *sets = read_kernel(void *, (void *)bpf_get_current_task(), OFF_TASK_STRUCT_CGROUPS);
@@ -214,9 +298,9 @@ static __always_inline struct claim_root *root_of_current(void)
 /* Where the current task is: the deepest claim's place. */
 static __always_inline void find_place(struct place_entry *e, u64 cgroup, u32 generation)
 {
-        struct claim_root *root = root_of_current();
+        struct claim_root root = root_of_current();
         u32 cpu = bpf_get_smp_processor_id();
-        int slot = root ? root->slot : WATCHED_SLOT;
+        int slot = root.ident ? root.slot : WATCHED_SLOT;
         u32 *buffer = live.lookup(&slot);
         int index = buffer ? slot * MASK_BUFFERS + (*buffer & (MASK_BUFFERS - 1)) : 0;
         struct mask *m = masks.lookup(&index);
@@ -231,8 +315,8 @@ static __always_inline void find_place(struct place_entry *e, u64 cgroup, u32 ge
         }
         e->cgroup = cgroup;
         e->slot = slot;
-        e->ident = root ? root->ident : 0;
-        e->tag = !root ? TAG_FREE : root->ident == PODS_IDENT ? TAG_PODS : TAG_OF(root->slot);
+        e->ident = root.ident;
+        e->tag = !root.ident ? TAG_FREE : root.ident == PODS_IDENT ? TAG_PODS : TAG_OF(root.slot);
         e->mask = index;
         e->generation = generation;
 }
@@ -251,9 +335,9 @@ static __always_inline struct place_entry *current_place(struct place_cache *cac
 /* Ident of the deepest claim at or above a cgroup of the v2 hierarchy, or 0. */
 static __always_inline u32 ident_of_cgroup(void *cgroup)
 {
-        struct claim_root *root = root_of_cgroup(cgroup, 0);
+        struct claim_root root = root_of_cgroup(cgroup, 0);
 
-        return root && root->ident != PODS_IDENT ? root->ident : 0;
+        return root.ident != PODS_IDENT ? root.ident : 0;
 }
 
 /* In which space the cgroups of a v1 hierarchy are; 0: nothing is promised there. */

@@ -21,11 +21,11 @@ BPF_TABLE("hash", struct intruder_key, struct intruder, intruders, MAX_INTRUDERS
 static __always_inline u64 their_cpuset(void *task, u32 *ident)
 {
         void *cgroup = legacy_cgroup(read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS), CPUSET_SUBSYS);
-        struct claim_root *root = root_of_cgroup(cgroup, CPUSET_SPACE);
+        struct claim_root root = root_of_cgroup(cgroup, CPUSET_SPACE);
 
-        if (!root)
+        if (!root.ident)
                 return 0;
-        *ident = root->ident;
+        *ident = root.ident;
         return CPUSET_SPACE | read_kernel(u64, read_kernel(void *, cgroup, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
 }
 

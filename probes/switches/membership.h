@@ -124,9 +124,9 @@ static __always_inline u64 write_member(struct cpu_state *st, u32 id, int whole_
 /* Whether a task sits in the v1 cpuset of a claim (or of the pods). */
 static __always_inline int in_cpuset_of(void *css_set, u32 ident)
 {
-        struct claim_root *root = root_of_cgroup(legacy_cgroup(css_set, CPUSET_SUBSYS), CPUSET_SPACE);
+        struct claim_root root = root_of_cgroup(legacy_cgroup(css_set, CPUSET_SUBSYS), CPUSET_SPACE);
 
-        return root && root->ident == ident;
+        return root.ident && root.ident == ident;
 }
 
 /* Sent at once: a task that joins and exits leaves no record for whoever looks later. */
@@ -165,10 +165,10 @@ static __always_inline void send_move(struct cpu_state *st, u32 kind, struct mem
 static __always_inline void complete_joining(struct cpu_state *st, void *cgroup, void *task, u32 tid, u32 tgid,
                                              int threadgroup)
 {
-        struct claim_root *root = root_of_cgroup(cgroup, CPUSET_SPACE);
+        struct claim_root root = root_of_cgroup(cgroup, CPUSET_SPACE);
         struct member *m = membership(tid, tgid, task);
 
-        if (!root || !m || !m->incomplete || m->ident != root->ident || bpf_ktime_get_ns() - m->joined_ns > JOINING_NS)
+        if (!root.ident || !m || !m->incomplete || m->ident != root.ident || bpf_ktime_get_ns() - m->joined_ns > JOINING_NS)
                 return;
         struct member complete = { .ident = m->ident, .joined_ns = m->joined_ns, .came = m->came };
         u64 now = write_member(st, threadgroup ? tgid : tid, threadgroup, &complete);
@@ -229,8 +229,8 @@ static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, vo
                         complete_joining(st, cgroup, task, tid, tgid, threadgroup);
                 return;
         }
-        struct claim_root *root = root_of_cgroup(cgroup, 0);
-        struct member *m = membership(tid, tgid, task), fresh = { .ident = root ? root->ident : 0 };
+        struct claim_root root = root_of_cgroup(cgroup, 0);
+        struct member *m = membership(tid, tgid, task), fresh = { .ident = root.ident };
         u32 from = m ? m->ident : 0;
         int same = from == fresh.ident && from != PODS_IDENT;   /* pods are distinguished */
 
@@ -239,7 +239,7 @@ static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, vo
         if (same && m) {                /* for the leader; other threads may come from elsewhere, and nobody says so */
                 fresh.incomplete = m->incomplete;
                 fresh.joined_ns = m->joined_ns;         /* a second attach forgives nothing */
-        } else if (c && c->cpuset_hierarchy && root && root->in_cpuset)
+        } else if (c && c->cpuset_hierarchy && root.in_cpuset)
                 fresh.incomplete = !in_cpuset_of(read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS), fresh.ident);
 
         keep_origin(&fresh, m, task);
@@ -263,7 +263,7 @@ static __always_inline u32 born_outside(struct cpu_state *st, void *css_set, u64
         struct member fresh = {};
         u32 from = p ? p->ident : 0;
 
-        if (note && c && c->cpuset_hierarchy && root_of_cgroup(legacy_cgroup(css_set, CPUSET_SUBSYS), CPUSET_SPACE))
+        if (note && c && c->cpuset_hierarchy && root_of_cgroup(legacy_cgroup(css_set, CPUSET_SUBSYS), CPUSET_SPACE).ident)
                 *note |= NOTE_BORN;
         if (from && !visits(p, parent)) {
                 fresh.origin = from;
@@ -288,7 +288,7 @@ static __always_inline u32 handle_fork(struct cpu_state *st, void *parent, void 
 {
         u32 tid = read_kernel(u32, child, OFF_TASK_STRUCT_PID), tgid = read_kernel(u32, child, OFF_TASK_STRUCT_TGID);
         void *css = read_kernel(void *, child, OFF_TASK_STRUCT_CGROUPS);
-        struct claim_root *root = root_of_cgroup(read_kernel(void *, css, OFF_CSS_SET_DFL_CGRP), 0);
+        struct claim_root root = root_of_cgroup(read_kernel(void *, css, OFF_CSS_SET_DFL_CGRP), 0);
         u64 *note = note_of(tid);
 
         if (note)                       /* another life, under nothing yet: its first switch looks it up */
@@ -298,9 +298,9 @@ static __always_inline u32 handle_fork(struct cpu_state *st, void *parent, void 
         struct member *p = membership(read_kernel(u32, parent, OFF_TASK_STRUCT_PID),
                                       read_kernel(u32, parent, OFF_TASK_STRUCT_TGID), parent);
 
-        if (!root)
+        if (!root.ident)
                 return born_outside(st, css, note, tid, p, parent);
-        struct member fresh = { .ident = root->ident };
+        struct member fresh = { .ident = root.ident };
 
         if (p && p->ident)
                 fresh.came = p->came;
@@ -309,7 +309,7 @@ static __always_inline u32 handle_fork(struct cpu_state *st, void *parent, void 
         if (p && p->ident == fresh.ident) {
                 fresh.incomplete = p->incomplete;       /* between its parent's two joinings */
                 fresh.joined_ns = p->incomplete ? p->joined_ns : 0;
-        } else if (root->in_cpuset) {
+        } else if (root.in_cpuset) {
                 fresh.incomplete = !in_cpuset_of(css, fresh.ident);     /* born into it by clone3() */
         }
         write_member(st, tid, 0, &fresh);

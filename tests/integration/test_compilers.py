@@ -39,7 +39,11 @@ def test_the_compiler_of_this_machine_is_named() -> None:
     """What bcc itself makes is taken, and it is said which LLVM it was built with; a compiler that is not there is."""
     code, (own, other) = told("clang-none")
 
-    assert re.match(r"bcc [0-9.]+ with LLVM [0-9.]+: accepted, [1-9][0-9,]* instructions verified", own)
+    found = re.match(r"bcc [0-9.]+ with LLVM [0-9.]+: accepted, ([0-9,]+) instructions verified", own)
+    assert found is not None, own
+    # With its walks along the levels of cgroups put into each caller, and so gone through once for each state in which
+    # it reaches them, it was three times as many: 430,000 by LLVM 14.
+    assert int(found[1].replace(",", "")) < 250_000
     assert (code, other) == (1, "clang-none: is not installed")
 
 

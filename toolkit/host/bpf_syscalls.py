@@ -14,14 +14,14 @@ import errno
 import mmap
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from toolkit.host.perf_event import CPU_CLOCK, DISABLED, open_software_event
 from toolkit.host.syscalls import call
 
-MAP_CREATE, PROG_LOAD, OBJ_INFO, RAW_TRACEPOINT_OPEN, LINK_CREATE, ITER_CREATE = 0, 5, 15, 17, 28, 33
+MAP_CREATE, PROG_LOAD, OBJ_INFO, RAW_TRACEPOINT_OPEN, BTF_LOAD, LINK_CREATE, ITER_CREATE = 0, 5, 15, 17, 18, 28, 33
 PERF_EVENT, RAW_TRACEPOINT, TRACING = 7, 17, 26
 """Types of programs."""
 TRACE_RAW_TP, TRACE_FENTRY, TRACE_FEXIT, TRACE_ITER = 23, 24, 25, 28
@@ -73,15 +73,51 @@ def _bpf(command: int, attributes: ctypes.Array[ctypes.c_char]) -> int:
 
 
 def load_program(
-    kind: int, code: bytes, *, name: str = "", attach_type: int = 0, attach_btf_id: int = 0, licence: bytes = b"GPL"
+    kind: int,
+    code: bytes,
+    *,
+    name: str = "",
+    attach_type: int = 0,
+    attach_btf_id: int = 0,
+    licence: bytes = b"GPL",
+    functions: tuple[bytes, bytes] = (b"", b""),
 ) -> int:
     """Load a program; the maps that it uses are open descriptors of this process, numbered in its code.
 
     :param attach_type, attach_btf_id: for a :data:`TRACING` program: what place, and its number in the BTF.
+    :param functions: of a program that calls functions of its own: their types (BTF), and which begins where
+        (``struct bpf_func_info``).
     :raises ProgramRefusedError: with the verifier's log, as far as the kernel wrote one.
     """
+    with _types(functions[0]) as types:
+        return _load_program(kind, code, name, (attach_type, attach_btf_id), licence, types, functions[1])
+
+
+@contextlib.contextmanager
+def _types(btf: bytes) -> Iterator[int]:
+    """Load types for as long as a program that has them is loaded; yields their descriptor, 0 where there are none."""
+    if not btf:
+        yield 0
+        return
+    buffer = ctypes.create_string_buffer(btf, len(btf))
+    try:
+        fd = bpf(BTF_LOAD, struct.pack("=QQIII", ctypes.addressof(buffer), 0, len(btf), 0, 0))
+    except OSError as error:
+        raise ProgramRefusedError(error.errno or errno.EIO, "") from None
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _load_program(
+    kind: int, code: bytes, name: str, place: tuple[int, int], licence: bytes, types: int, functions: bytes
+) -> int:
+    attach_type, attach_btf_id = place
     text = ctypes.create_string_buffer(code, len(code))
     terms = ctypes.create_string_buffer(licence)
+    begins = ctypes.create_string_buffer(functions, len(functions))
+    known = (8, ctypes.addressof(begins), len(functions) // 8) if functions else (0, 0, 0)
     label = "".join(sign for sign in name if sign.isalnum() or sign == "_")[:_NAME_BYTES].encode()
 
     def attempt(log: Any) -> int:
@@ -91,7 +127,7 @@ def load_program(
             struct.pack(
                 "=IIQQIIQII16sIIIIQIIQIII",
                 *(kind, len(code) // 8, ctypes.addressof(text), ctypes.addressof(terms), *asked),
-                *(0, 0, label, 0, attach_type, 0, 0, 0, 0, 0, 0, 0, attach_btf_id, 0),
+                *(0, 0, label, 0, attach_type, types, *known, 0, 0, 0, attach_btf_id, 0),
             ),
         )
 

@@ -11,6 +11,7 @@ from probes.masks.sample import Sample
 from probes.masks.strays import Strays
 from probes.masks.ways import LISTED_PAUSES, PAUSES, THREAD_NS, Ways
 from probes.program import Program
+from probes.subprograms import Linked
 from tests.unit.probes.mask_node import Node
 from toolkit.errors import HostUnsupportedError
 from toolkit.host import bpf_syscalls
@@ -66,16 +67,17 @@ def test_an_iterator_is_loaded_for_its_function(monkeypatch: pytest.MonkeyPatch)
 
     asked: list[tuple[object, ...]] = []
 
-    def load(kind: int, code: bytes, *, name: str, attach_type: int, attach_btf_id: int) -> int:
+    def load(kind: int, code: bytes, *, name: str, attach_type: int, attach_btf_id: int, functions: object) -> int:
+        assert functions == (b"", b"")
         asked.append((kind, code, name, attach_type, attach_btf_id))
         return 3
 
     monkeypatch.setattr("probes.program.Btf.of_kernel", lambda: Types())
     monkeypatch.setattr(bpf_syscalls, "load_program", load)
-    assert program.load(b"code", Program(name="on_task", iterates="task")) == 3
+    assert program.load(Linked(code=b"code"), Program(name="on_task", iterates="task")) == 3
     assert asked == [(bpf_syscalls.TRACING, b"code", "on_task", bpf_syscalls.TRACE_ITER, 41)]
     with pytest.raises(HostUnsupportedError, match="no function bpf_iter_file"):
-        program.load(b"code", Program(name="on_file", iterates="file"))
+        program.load(Linked(code=b"code"), Program(name="on_file", iterates="file"))
 
 
 def test_a_kernel_without_memory_nodes_makes_no_list(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from probes import program
 from probes.program import Program, load_all
+from probes.subprograms import Linked
 from toolkit.errors import HostUnsupportedError
 
 NAMES = tuple(f"on_{number}" for number in range(12))
@@ -25,8 +26,8 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Stand where the kernel is: what bears the number 5 is refused; returns the descriptors that were given out."""
     given: list[int] = []
 
-    def load(code: bytes, wanted: Program) -> int:
-        if not code:
+    def load(linked: Linked, wanted: Program) -> int:
+        if not linked.code:
             raise HostUnsupportedError(f"the compiler made no program {wanted.name}")
         if wanted.name == "on_5":
             raise HostUnsupportedError("the kernel refuses it")
