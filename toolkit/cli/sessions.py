@@ -154,7 +154,7 @@ def _control(folder: Path, session: Session, control: SessionControl) -> Control
     made = ControlResult(
         rule=control.rule,
         fault=control.fault,
-        subject=control.subject,
+        subject=control.about,
         outcome=control.outcome,
         reason=control.reason,
         packed=control.run,
@@ -165,7 +165,7 @@ def _control(folder: Path, session: Session, control: SessionControl) -> Control
     if result is None:
         return replace(made, outcome=Outcome.UNDECIDED, reason=problem)
     of_node = rule_named(control.rule).of_node
-    about = [v for v in result.verdicts if v.rule == control.rule and (of_node or v.subject == control.subject)]
+    about = [v for v in result.verdicts if v.rule == control.rule and (of_node or v.subject == control.about)]
     failed = [verdict for verdict in about if verdict.outcome is Outcome.FAILED]
     if failed:
         return replace(made, outcome=Outcome.PASSED, reason=failed[0].reason)

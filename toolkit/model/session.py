@@ -37,15 +37,20 @@ class SessionControl:
 
     :param name: of it in this scenario: the fault, whose promise it broke, and the rule that must report it, such as
         ``widen-cpuset db/main cpuset-containment``.
-    :param subject: whose verdict must be ``failed``.
+    :param subject: whose verdict must be ``failed``; empty: that of the one whose promise it broke.
     :param run: the packed run in which it was broken; empty: there is none.
     """
 
     name: str
-    subject: str
     outcome: Outcome
+    subject: str = ""
     reason: str = ""
     run: str = ""
+
+    @property
+    def about(self) -> str:
+        """Whose verdict must be ``failed``."""
+        return self.subject or self.name.partition(" ")[2].rpartition(" ")[0]
 
     @property
     def fault(self) -> str:

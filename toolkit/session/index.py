@@ -109,7 +109,7 @@ def _scenario(result: ScenarioResult) -> SessionScenario:
 def _control(control: ControlResult) -> SessionControl:
     return SessionControl(
         name=control.name,
-        subject=control.subject,
+        subject="" if control.subject == control.target else control.subject,
         outcome=control.outcome,
         reason="" if control.outcome is Outcome.PASSED else _short(control.reason),
         run=control.packed,

@@ -136,7 +136,7 @@ RULE = Rule(
             ),
             *amounts("lost_events", "map_full", "missed_runs", "steal_ns", "standstill_ns", better=Better.LESS),
             *gated("positive_control_latency_ms", Kind.LEVEL, Better.LESS, relative=1.0, absolute=20),
-            *gated("switches_judged_ratio", Kind.LEVEL, Better.MORE, relative=0.0, absolute=0.01),
+            *levels("switches_judged_ratio", better=Better.MORE),
             *levels("blind_spots_count", better=Better.LESS),
             *words("cpus_seen", "sampler_hz"),
         ),
