@@ -115,7 +115,12 @@ def read_packed(path: Path) -> dict[str, bytes]:
 
 def _members(content: bytes, where: str) -> Iterable[tuple[str, bytes]]:
     left, seen = MAX_FILE_BYTES, set[str]()
-    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as tar:
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        # All of it, with its checksum at the end: a tar by itself does not notice that it was cut.
+        raw = file.read(MAX_FILE_BYTES + MAX_MEMBERS * 1024)
+        if file.read(1):
+            raise InputError(where, f"more than {MAX_FILE_BYTES} bytes", EXPECTED)
+    with tarfile.open(fileobj=io.BytesIO(raw), mode="r:") as tar:
         for number, member in enumerate(tar):
             if number >= MAX_MEMBERS:
                 raise InputError(where, f"more than {MAX_MEMBERS} files", EXPECTED)
@@ -128,10 +133,10 @@ def _members(content: bytes, where: str) -> Iterable[tuple[str, bytes]]:
             left -= member.size
             if left < 0:
                 raise InputError(where, f"more than {MAX_FILE_BYTES} bytes", EXPECTED)
-            file = tar.extractfile(member)
-            assert file is not None, "it is a regular file"
+            inside = tar.extractfile(member)
+            assert inside is not None, "it is a regular file"
             seen.add(str(name))
-            yield str(name), file.read()
+            yield str(name), inside.read()
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -106,10 +106,10 @@ class Session:
     complete: bool
     started_at: str
     duration_s: float
-    pinproof: str
-    kernel: str
-    identity: Identity
-    counts: dict[str, int]
+    pinproof: str = ""
+    kernel: str = ""
+    identity: Identity = field(default_factory=Identity)
+    counts: dict[str, int] = field(default_factory=dict)
     scenarios: tuple[SessionScenario, ...] = ()
     blind_spots: dict[str, int] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
