@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolkit.model.wording import brief, clock, digits, listed, milliseconds, seconds, since_open
+from toolkit.model.wording import brief, clock, digits, listed, milliseconds, moment, seconds, since_open
 from toolkit.model.wording import count as plural
 
 UNBOUND = (
@@ -10,4 +10,4 @@ UNBOUND = (
     "whether these were bound then is not known"
 )
 
-__all__ = ["UNBOUND", "brief", "clock", "digits", "listed", "milliseconds", "plural", "seconds", "since_open"]
+__all__ = ["UNBOUND", "brief", "clock", "digits", "listed", "milliseconds", "moment", "plural", "seconds", "since_open"]

@@ -79,6 +79,15 @@ def seconds(ns: int) -> str:
     return f"{ns / 1e9:.1f} s"
 
 
+def moment(ns: int) -> str:
+    """Write a moment of a window after ``since`` or ``from``: ``7.0 s``, ``3.2 s before the window``."""
+    return seconds(ns) if ns >= 0 else f"{seconds(-ns)} before the window"
+
+
+NOT_NAMED = "(not named)"
+"""Stands where a task's name would, of one that is known by its claim alone."""
+
+
 def since_open(ns: int) -> str:
     """Write when something was, by the window: ``at 2.250 s``, or ``31.5 s before the window``; no time is negative."""
     return f"at {ns / 1e9:.3f} s" if ns >= 0 else f"{-ns / 1e9:.1f} s before the window"

@@ -18,7 +18,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.granted import with_grants
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.model.wording import count
+from toolkit.model.wording import brief, count, digits
 
 TOP = 3
 """Tasks that are named on a line."""
@@ -161,7 +161,7 @@ class Pending:
         for claim, outside in sorted(self.outside.items()):
             threads = len(outside.threads)
             who = count(threads, "thread") if threads else count(outside.switches, "switch", "switches")
-            found.append(f"{claim}: {who} on {_on(outside.cpus)}, {outside.ns / 1e6:.3g} ms outside its CPUs")
+            found.append(f"{claim}: {who} on {_on(outside.cpus)}, {brief(outside.ns)} outside its CPUs")
         for (owner, kind), visitors in sorted(self.visitors.items()):
             if kind is OwnerClass.SYSTEM and visitors.tasks_ns.total() < FLOOR_NS:
                 continue
@@ -169,7 +169,9 @@ class Pending:
             found.append(f"{owner}: {who} on its {_on(visitors.cpus)}: {_named(visitors.tasks_ns)}")
         found += [f"{subject}: {reason}" for (subject, _), reason in sorted(self.differ.items())]
         for subject, (cpus, lasted_ms) in sorted(self.late.items()):
-            found.append(f"{subject}: its pool still had CPUs {cpus}, exclusive to others, for {lasted_ms / 1e3:.3g} s")
+            found.append(
+                f"{subject}: its pool still had CPUs {cpus}, exclusive to others, for {digits(lasted_ms / 1e3)} s"
+            )
         for sums in (self.outside, self.visitors, self.differ, self.late):
             sums.clear()
         return tuple(found)
@@ -191,5 +193,5 @@ def _on(cpus: set[int]) -> str:
 
 def _named(tasks_ns: Counter[str]) -> str:
     ranked = sorted(tasks_ns.items(), key=lambda entry: (-entry[1], entry[0]))
-    named = ", ".join(f"{comm} {ns / 1e6:.3g} ms" for comm, ns in ranked[:TOP])
+    named = ", ".join(f"{comm} {brief(ns)}" for comm, ns in ranked[:TOP])
     return f"{named} and {len(ranked) - TOP} more" if len(ranked) > TOP else named

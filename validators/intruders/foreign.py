@@ -17,6 +17,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
 from toolkit.model.measures import Better, Kind, amounts, gated
 from toolkit.model.verdict import Measure, Offender
+from toolkit.model.wording import NOT_NAMED
 from validators.intruders import being_made, placing, possession
 from validators.queries import by_cpu, leaves, view
 from validators.queries.memo import memoised
@@ -271,7 +272,7 @@ def _claimed(
         rest = Offender(
             claim=claim.name,
             tid=0,
-            comm=claim.container or claim.name,
+            comm=NOT_NAMED,
             cpu=row.cpu,
             first_at_ns=0,
             total_ns=max(0, rest_ns),

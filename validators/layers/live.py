@@ -20,7 +20,7 @@ from validators.layers.claim_layers import ClaimLayers, Stretch, carried_out, cl
 from validators.layers.owed import Finding
 from validators.queries import file_history, hotplug, view, writers
 from validators.queries.earlier_life import EarlierLife, earlier_life
-from validators.wording import seconds
+from validators.wording import moment, seconds
 
 GUARD_NS = 3 * view.NANOSECONDS
 """A layer is read when a sign of it changes, and every 2 s (on a node of hundreds of containers every 6 s); a control
@@ -107,7 +107,7 @@ def _judge(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, layers
         *_pool_as_own(layers, claim, limit_ns),
         *(_drift(claim, evidence, layers, limit_ns, measures) if layers.asked else ()),
         *_unread(claim, evidence, layers),
-        *_held(layers),
+        *_held(claim, evidence, layers, measures),
         *_mems(claim, evidence),
     ]
     spoke = [name for name, cpus in by_layer.items() if cpus is not None]
@@ -137,7 +137,7 @@ def _lag(
             if promised.cpus == carried.cpus or not (last or lasted_ns > limit_ns):
                 continue
             text = (
-                f"{Layer.CHECKPOINT} and {lower} differ since {seconds(since_ns)}: CPUs {promised.cpus or 'none'} "
+                f"{Layer.CHECKPOINT} and {lower} differ since {moment(since_ns)}: CPUs {promised.cpus or 'none'} "
                 f"against {carried.cpus or 'none'}, for {seconds(lasted_ns)}"
             )
             bound = f"{seconds(limit_ns)}: the reconcile period and {seconds(_slack_ns(evidence))}"
@@ -170,7 +170,7 @@ def _pool_as_own(layers: ClaimLayers, claim: Claim, limit_ns: int) -> list[Findi
     if layers.api_cpus is ApiCpus.EITHER:
         return [(Outcome.UNDECIDED, picture.POOL_OR_OWN)]
     text = (
-        f"{Layer.CHECKPOINT} and {Layer.POD_RESOURCES} differ since {seconds(said.first_ns)}: CPUs {said.cpus} are the "
+        f"{Layer.CHECKPOINT} and {Layer.POD_RESOURCES} differ since {moment(said.first_ns)}: CPUs {said.cpus} are the "
         "shared pool, and reported as its own"
     )
     outcome = Outcome.FAILED if said.sure_ns - said.first_ns > limit_ns else Outcome.PASSED
@@ -233,7 +233,7 @@ def _apart(run: Stretch, one: Stretch, *, last: bool) -> Finding:
     return Outcome.PASSED, ""
 
 
-def _held(layers: ClaimLayers) -> list[Finding]:
+def _held(claim: Claim, evidence: Evidence, layers: ClaimLayers, measures: dict[str, Measure]) -> list[Finding]:
     """What is against what threads hold: the kernel moves them when the file is written."""
     if not layers.cgroup:
         return []
@@ -247,10 +247,12 @@ def _held(layers: ClaimLayers) -> list[Finding]:
         )
         if granted and not mask.cpus_allowed <= granted:
             text = (
-                f"{Layer.CGROUP} and {Layer.OBSERVED} differ since {seconds(mask.first_at_ns)}: CPUs {granted} "
+                f"{Layer.CGROUP} and {Layer.OBSERVED} differ since {moment(mask.first_at_ns)}: CPUs {granted} "
                 f"against {mask.cpus_allowed} of thread {mask.tid} ({mask.comm})"
             )
-            return [(Outcome.FAILED, text)]
+            outside = mask.cpus_allowed - granted
+            author = writers.placed(claim, evidence, mask.tid, outside, measures, seen_ns=mask.first_at_ns)
+            return [(Outcome.FAILED, text + author)]
     return []
 
 
@@ -277,5 +279,5 @@ def _online(evidence: Evidence, at_ns: int) -> CpuSet:
 
 def _when(run: Stretch, evidence: Evidence) -> str:
     if run.last_ns >= evidence.duration_ns:
-        return f"from {seconds(run.first_ns)} on" if run.first_ns > 0 else "in the whole window"
-    return f"from {seconds(run.first_ns)} to {seconds(run.last_ns)}"
+        return f"from {moment(run.first_ns)} on" if run.first_ns > 0 else "in the whole window"
+    return f"from {moment(run.first_ns)} to {moment(run.last_ns)}"

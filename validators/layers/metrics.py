@@ -20,7 +20,7 @@ from validators.layers import assigned
 from validators.placement import groups
 from validators.queries import view
 from validators.state_files import cpu_state
-from validators.wording import listed, seconds
+from validators.wording import listed, moment
 
 SUBJECT = "kubelet metrics"
 PREFIX = "kubelet_cpu_manager_"
@@ -93,7 +93,7 @@ def check_live(rule: str, evidence: Evidence) -> list[Verdict]:
         # The same difference lasts although a counter beside it goes on.
         since = {name: since.get(name, one.since_ns) for name in wrong}
         since_ns = min(since.values(), default=0)
-        text = f"metrics and {Layer.CHECKPOINT} differ since {seconds(since_ns)}: {'; '.join(wrong.values())}"
+        text = f"metrics and {Layer.CHECKPOINT} differ since {moment(since_ns)}: {'; '.join(wrong.values())}"
         if wrong and one.until_ns - since_ns >= LASTS_NS:
             failed = failed or text
         elif wrong and last:

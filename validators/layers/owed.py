@@ -11,7 +11,7 @@ from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Outcome
 from validators.layers.claim_layers import ClaimLayers, Stretch
 from validators.queries import file_history, view
-from validators.wording import seconds
+from validators.wording import moment, seconds
 
 GRACE_NS = 30 * view.NANOSECONDS
 """``terminationGracePeriodSeconds`` unless a pod says otherwise: a kubelet that starts, and refuses a pod which runs,
@@ -26,7 +26,7 @@ def forgotten(rows: list[Forgotten], evidence: Evidence, limit_ns: int, measures
         lasted_ns = (evidence.duration_ns if one.until_ns is None else one.until_ns) - one.since_ns
         measures["requested_cpus_count"], measures["forgotten_ms"] = one.count, lasted_ns / 1e6
         text = (
-            f"{Layer.MODEL} and {Layer.CHECKPOINT} differ since {seconds(one.since_ns)}: {one.count} CPUs of its own "
+            f"{Layer.MODEL} and {Layer.CHECKPOINT} differ since {moment(one.since_ns)}: {one.count} CPUs of its own "
             f"requested, none assigned; it has CPUs {one.cpus}, for {seconds(lasted_ns)} (bound {seconds(limit_ns)})"
         )
         if lasted_ns <= limit_ns:
@@ -56,7 +56,7 @@ def overlap(
         outcome = _at_the_bound(one, layers.cgroup, evidence) if until_ns > one.limit_ns else Outcome.PASSED
         if outcome is not Outcome.PASSED:
             text = (
-                f"{Layer.CHECKPOINT} and {Layer.RUNTIME} differ since {seconds(one.since_ns)}: it has CPUs {one.cpus}, "
+                f"{Layer.CHECKPOINT} and {Layer.RUNTIME} differ since {moment(one.since_ns)}: it has CPUs {one.cpus}, "
                 f"which were promised away, for {seconds(until_ns - one.since_ns)} "
                 f"(bound {seconds(one.limit_ns - one.since_ns)})"
             )

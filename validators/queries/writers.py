@@ -8,18 +8,20 @@ of a cgroup above, which narrows what is below it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeVar
 
+from toolkit.model.actions import AffinityChange
 from toolkit.model.blind_spots import TELLS_AUTHORS
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, ControlWrite, Evidence
 from toolkit.model.measures import words
 from toolkit.model.verdict import Measure
-from toolkit.model.wording import clock, count, since_open
-from validators.queries import file_history
+from toolkit.model.wording import clock, count, cpus_text, since_open
+from validators.queries import file_history, view
 
 CPUS = ("cpuset.cpus", "cpuset.cpus.partition", "cpuset.cpus.exclusive", "cpuset.cpu_exclusive")
 MEMS = ("cpuset.mems",)
@@ -59,6 +61,8 @@ def when(evidence: Evidence, at_ns: int) -> str:
 
 
 MEASURES = (*words("written_file", "written_value", "written_at_ms", "writer_pid", "writer_tid", "writer_comm"),)
+PLACED = (*words("author_did", "author_at_ms", "author_pid", "author_tid", "author_comm"),)
+"""What :func:`placed` measures."""
 """What :func:`of` adds to a verdict."""
 
 
@@ -100,6 +104,145 @@ def of(
     again = f", and the same again {count(author.repeats, 'time')}" if author.repeats else ""
     done = by(evidence, row.comm, row.pid, row.at_ns, tid=row.tid, own=row.own)
     return f"; {row.file} of {subject} was written {done}: '{row.value}'{many}{again}"
+
+
+def placed(
+    claim: Claim,
+    evidence: Evidence,
+    tid: int,
+    outside: CpuSet,
+    measures: dict[str, Measure],
+    *,
+    seen_ns: int,
+    after_ns: int = EVER_NS,
+    comm: str = "",
+) -> str:
+    """Return who let a thread run on CPUs that are not its claim's, or why nobody is known, to end a sentence.
+
+    The last of what could do it: its mask was set, the claim's CPU set was written, it was moved to another cgroup.
+
+    :param seen_ns: when it was there. :param after_ns: when it could not be there yet, where that is known.
+    :param comm: the thread's name, where the sentence has not named it.
+    """
+    if evidence.picture is not None:
+        return ""
+    it = f"thread {tid} ({comm})" if comm else f"thread {tid}"
+    pid = next((row.pid for row in view.by_claim(evidence.thread_masks).get(claim.name, ()) if tid in row.tids), 0)
+    found = [
+        deed
+        for deed in (
+            _mask_set(evidence, it, tid, pid, outside, seen_ns),
+            _set_written(claim, evidence, outside, seen_ns),
+            _moved(claim, evidence, it, tid, pid, seen_ns),
+        )
+        if deed is not None and deed.at_ns > after_ns - READ_NS
+    ]
+    if not found:
+        why = _why_unplaced(evidence)
+        return f"; who let {it} run there is not known: {why}" if why else ""
+    deed = max(found, key=lambda one: one.at_ns)
+    measures |= {
+        "author_did": deed.what,
+        "author_at_ms": deed.at_ns / 1e6,
+        "author_pid": deed.pid,
+        "author_tid": deed.tid,
+        "author_comm": deed.comm,
+    }
+    return f"; {deed.text} {by(evidence, deed.comm, deed.pid, deed.at_ns, tid=deed.tid)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Deed:
+    """What let a thread run somewhere. :param text: in words, before whom it was done by."""
+
+    what: str
+    text: str
+    at_ns: int
+    comm: str
+    pid: int
+    tid: int
+
+
+T = TypeVar("T", AffinityChange, ControlWrite)
+
+
+def _letting(rows: Iterable[T], reaches: Callable[[T], bool], seen_ns: int) -> T | None:
+    """Return the one that let it there: the first of the last of them that did, and that none took back until then.
+
+    A call is dated when it has returned, which may be a little after who was let there had run.
+    """
+    known = sorted((row for row in rows if row.at_ns <= seen_ns + READ_NS), key=lambda row: row.at_ns)
+    runs = [(reach, list(group)) for reach, group in groupby(known, key=reaches)]
+    before = [(reach, group) for reach, group in runs if group[0].at_ns <= seen_ns]
+    if before and before[-1][0]:
+        return before[-1][1][0]
+    return next((group[0] for reach, group in runs[len(before) :] if reach), None)
+
+
+def _mask_set(evidence: Evidence, it: str, tid: int, pid: int, outside: CpuSet, seen_ns: int) -> _Deed | None:
+    """Return who set its mask so, or that of its process's first thread, with which others begin."""
+    for thread, whose in ((tid, it), (pid, f"the first thread of the process of {it}")):
+        calls = [row for row in evidence.affinity_changes or () if thread and row.tid == thread and row.errno == 0]
+        row = _letting(calls, lambda one: bool(one.cpus & outside), seen_ns)
+        if row is not None:
+            text, call = f"the mask of {whose} was set to {cpus_text(row.cpus)}", row.caller_pid
+            return _Deed(what="mask", text=text, at_ns=row.at_ns, comm=row.caller_comm, pid=call, tid=row.caller_tid)
+        if calls:
+            return None
+    return None
+
+
+def _set_written(claim: Claim, evidence: Evidence, outside: CpuSet, seen_ns: int) -> _Deed | None:
+    """Return who wrote such a set to the claim's cgroup, or else to one above it."""
+
+    def reaches(row: ControlWrite) -> bool:
+        said = (said_by(row.file, row.value) or {}).get("cpus")
+        return isinstance(said, CpuSet) and bool(said & outside)
+
+    writes = _by_file(row for row in evidence.control_writes or () if row.errno == 0 and row.file == "cpuset.cpus")
+    for cgroup in _lineage(claim.cgroup):
+        row = _letting(writes.get((cgroup, "cpuset.cpus"), ()), reaches, seen_ns)
+        first = view.files_of(evidence.files_before, cgroup)
+        stood = first is not None and first.cpus is not None and bool(first.cpus & outside)
+        if row is None or (stood and 0 <= row.at_ns == writes[row.cgroup, row.file][0].at_ns):
+            continue  # it said so before
+        subject = claim.name if cgroup == claim.cgroup else cgroup
+        text = f"{row.file} of {subject} was set to {row.value}"
+        return _Deed(what="cpuset", text=text, at_ns=row.at_ns, comm=row.comm, pid=row.pid, tid=row.tid)
+    return None
+
+
+def _lineage(cgroup: str) -> Iterator[str]:
+    while cgroup:
+        yield cgroup
+        cgroup = cgroup.rpartition("/")[0]
+
+
+def _moved(claim: Claim, evidence: Evidence, it: str, tid: int, pid: int, seen_ns: int) -> _Deed | None:
+    """Return its last move, with its whole process or alone, between cgroups that decide where it may run."""
+    moves = [
+        row
+        for row in evidence.cgroup_moves
+        if (row.tid == tid or (row.whole_process and pid and row.pid == pid))
+        and claim.name in (row.from_claim, row.to_claim)
+        and {"v2", "cpuset"} & {row.hierarchy, *row.hierarchy.split(",")}
+        and row.at_ns <= seen_ns + READ_NS
+    ]
+    if not moves:
+        return None
+    before = [row for row in moves if row.at_ns <= seen_ns]
+    row = before[-1] if before else moves[0]  # in order of time
+    text = f"{it} was moved to {row.cgroup} ({row.hierarchy})"
+    return _Deed(what="move", text=text, at_ns=row.at_ns, comm=row.writer_comm, pid=row.writer_pid, tid=row.writer_tid)
+
+
+def _why_unplaced(evidence: Evidence) -> str:
+    if evidence.affinity_changes is None:
+        return unseen(evidence, "changes of affinity masks")
+    lost = evidence.coverage.affinity_changes_dropped + evidence.coverage.cgroup_moves_dropped
+    if lost:
+        return f"{count(lost, 'call')} not reported"
+    return "nobody was seen to set its mask, to write its CPU set or to move it in this window before that"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from toolkit.model.cpu_units import systemd_quota
 from toolkit.model.evidence import BandwidthUse, CgroupFiles
 from toolkit.model.verdict import Outcome
@@ -9,7 +11,7 @@ from validators.queries import file_history, view
 from validators.quota import bandwidth
 from validators.quota.bandwidth import Conditions, Limit
 from validators.quota.case import Case, Finding, conditions_of, failed, overrun_ns, undecided
-from validators.wording import plural
+from validators.wording import digits, plural
 
 BIN_ERROR_RATIO = 0.02
 """Interrupt time that the ledger counts and the task clock does not."""
@@ -84,7 +86,7 @@ def shorter_period(case: Case) -> Finding | None:
     if case.nr_periods <= bandwidth.most_periods(case.limit, case.conditions):
         return None
     return failed(
-        f"{case.nr_periods} periods in {case.own.window_ns / 1e9:.3g} s: the period in force is shorter than the "
+        f"{case.nr_periods} periods in {digits(case.own.window_ns / 1e9)} s: the period in force is shorter than the "
         f"promised {case.claim.period_us / 1000:g} ms"
     )
 
@@ -155,7 +157,7 @@ def burst_by_count(case: Case) -> Finding | None:
         return undecided(f"{text}; its cgroup was being set up")
     if count <= LOWERED_AT_ENDS:
         return undecided(f"{text}; a quota that is lowered while an end of the window is read counts as much")
-    return failed(text)
+    return replace(failed(text), excess_ns=drawn_ns - allowed_ns)
 
 
 def _unless_in_kernel(text: str, excess_ns: float, case: Case) -> Finding:
@@ -167,7 +169,7 @@ def _unless_in_kernel(text: str, excess_ns: float, case: Case) -> Finding:
 def _unless_stood_still(text: str, excess_ns: float, conditions: Conditions) -> Finding:
     """Nobody is throttled where no timer interrupt comes."""
     if excess_ns > conditions.overrun_ns:
-        return failed(text)
+        return replace(failed(text), excess_ns=excess_ns)
     return undecided(f"{text}; its CPUs stood still for {conditions.overrun_ns / 1e9:.3f} s, which could explain it")
 
 
@@ -191,7 +193,7 @@ def ancestor_too_much(case: Case) -> Finding | None:
                 f"{bandwidth.shown(row.quota_us, row.period_us)} allows at most {bound / row.window_ns:.4f} "
                 f"({most.text}, and {section_ns / 1e6:g} ms in the kernel){case.beside}"
             )
-            return _unless_stood_still(text, row.usage_ns - bound, conditions)
+            return replace(_unless_stood_still(text, row.usage_ns - bound, conditions), cgroup=row.cgroup)
     return None
 
 
@@ -230,14 +232,15 @@ def ancestor_too_little(case: Case) -> Finding | None:
         promised = f"promised were {case.limit.rate_cpus:g}"
         if len(limits) == 1:
             return failed(
-                f"{row.cgroup} allows only {least:g} CPUs and throttled it in {row.nr_throttled} periods; {promised}"
+                f"{row.cgroup} allows only {least:g} CPUs and throttled it in {row.nr_throttled} periods; {promised}",
+                row.cgroup,
             )
         text = (
             f"{row.cgroup} allowed only {least:g} CPUs for a time, and throttled it in {row.nr_throttled} periods; "
             f"{promised}"
         )
         if all(one is None or one in less for one in limits):
-            return failed(text)
+            return failed(text, row.cgroup)
         # The greater bandwidth may have throttled it as well: when, the counter does not say.
         doubt = doubt or undecided(f"{text}; at other times it allowed enough")
     return doubt

@@ -12,7 +12,7 @@ from validators.queries import view
 from validators.queries.memo import memoised
 from validators.quota import bandwidth
 from validators.quota.bandwidth import Bound, Conditions, Limit
-from validators.wording import listed
+from validators.wording import digits, listed
 
 DEMAND_MARGIN = 0.05
 """A load within 5 % of the quota may or may not meet it: it counts neither as below nor as above."""
@@ -26,6 +26,10 @@ class Finding:
 
     outcome: Outcome
     reason: str
+    cgroup: str = ""
+    """The level above the claim whose bandwidth it is about; empty: its own."""
+    excess_ns: float = 0.0
+    """How much more was used than the promise can have given, where it is that."""
 
 
 def passed(reason: str) -> Finding:
@@ -33,9 +37,9 @@ def passed(reason: str) -> Finding:
     return Finding(Outcome.PASSED, reason)
 
 
-def failed(reason: str) -> Finding:
-    """Decide that the promise was broken."""
-    return Finding(Outcome.FAILED, reason)
+def failed(reason: str, cgroup: str = "") -> Finding:
+    """Decide that the promise was broken. :param cgroup: by which level above the claim."""
+    return Finding(Outcome.FAILED, reason, cgroup)
 
 
 def undecided(reason: str) -> Finding:
@@ -123,9 +127,9 @@ class Case:
     def business(self) -> str:
         """What is known about how busy the host was."""
         delay_ns = self.evidence.run_delay_ns.get(self.claim.name)
-        parts = [] if delay_ns is None else [f"its tasks waited {delay_ns / 1e9:.3g} s for a CPU"]
+        parts = [] if delay_ns is None else [f"its tasks waited {digits(delay_ns / 1e9)} s for a CPU"]
         if steal_ns := view.steal_ns(self.evidence):
-            parts.append(f"steal {steal_ns / 1e9:.3g} s")
+            parts.append(f"steal {digits(steal_ns / 1e9)} s")
         return f" ({', '.join(parts)})" if parts else ""
 
     def measures(self) -> dict[str, Measure]:

@@ -10,7 +10,7 @@ from toolkit.model.granted import granted_at, is_unknown
 from toolkit.model.measures import amounts, levels, sets, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.model.wording import count, cpus_text
-from validators.queries import hotplug, view
+from validators.queries import hotplug, view, writers
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 from validators.wording import UNBOUND
@@ -68,6 +68,7 @@ def _judge(
     verdict = Judgement(ID, claim.name, measures, offenders)
     if wide:
         outcome, text = _wide(claim.cpus, evidence, wide, by_mask=claim.by_mask)
+        text += _author(claim, evidence, masks, wide, measures) if outcome is Outcome.FAILED else ""
         return verdict(outcome, text + view.older_word(claim, evidence))
     if not masks and view.between_scans(claim, evidence):
         return verdict(Outcome.SKIPPED, "it started or ended in this window, between two readings of its threads")
@@ -101,10 +102,32 @@ def _wide(
             Outcome.UNDECIDED,
             f"threads may run on {where} since the node was read last: what was promised by then is not known",
         )
-    worst, promised = min(wide, key=lambda pair: (pair[0].first_at_ns, pair[0].tid, pair[0].cpus_allowed.mask))
+    worst, promised = _first(wide)
     wide_count = len(threads_of(mask for mask, _ in wide))
     text = f"thread {worst.tid} ({worst.comm}) may run on {cpus_text(worst.cpus_allowed)}, promised is {promised}"
     return Outcome.FAILED, text + (f"; {wide_count} threads in all" if wide_count > 1 else "")
+
+
+def _first(wide: list[tuple[ThreadMask, CpuSet]]) -> tuple[ThreadMask, CpuSet]:
+    return min(wide, key=lambda pair: (pair[0].first_at_ns, pair[0].tid, pair[0].cpus_allowed.mask))
+
+
+def _author(
+    claim: Claim,
+    evidence: Evidence,
+    masks: list[ThreadMask],
+    wide: list[tuple[ThreadMask, CpuSet]],
+    measures: dict[str, Measure],
+) -> str:
+    """Return who let the first of them reach outside, since it was last read within."""
+    mask, promised = _first(wide)
+    within = [
+        row.last_at_ns
+        for row in masks
+        if mask.tid in row.tids and row.cpus_allowed <= promised and row.last_at_ns < mask.first_at_ns
+    ]
+    outside, after_ns = mask.cpus_allowed - promised, max(within, default=writers.EVER_NS)
+    return writers.placed(claim, evidence, mask.tid, outside, measures, seen_ns=mask.first_at_ns, after_ns=after_ns)
 
 
 def _offender(claim: Claim, mask: ThreadMask, promised: CpuSet) -> Offender:
@@ -137,6 +160,9 @@ RULE = Rule(
             a task outside, a mask was wider between two readings; the verdict says where the task ran, and
             `cpuset-containment` judges that.
 
+            The reason ends with who set that mask, wrote the cgroup's set or moved the thread, where the kernel reports
+            it.
+
             A mask narrower than the set is legal and counted apart: a thread may narrow its own mask, and since kernel
             6.2 a change of the cpuset keeps that mask.
         """),
@@ -160,6 +186,7 @@ RULE = Rule(
             *amounts("scans_count"),
             *levels("threads_count", "masks_count", "narrowed_threads_count", "wide_threads_count", "longest_gap_ms"),
             *words("longest_gap_at_ms"),
+            *writers.PLACED,
         ),
     ),
     check,

@@ -9,10 +9,10 @@ from toolkit.model.evidence import CpuUse, Evidence, Joinings, Transition
 from toolkit.model.measures import Better, Kind, amounts, gated, levels, sets, words
 from toolkit.model.nesting import nested
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from toolkit.model.wording import cpus_text
+from toolkit.model.wording import NOT_NAMED, cpus_text
 from validators.credibility.agreement import ROWLESS_RUN_NS
 from validators.intruders import possession
-from validators.queries import file_history, hotplug, leaves, view
+from validators.queries import file_history, hotplug, leaves, view, writers
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 from validators.wording import UNBOUND, milliseconds, plural
@@ -80,6 +80,7 @@ def _judge(
         measures |= {"left_count": len(left), "left_ns": elsewhere_ns}
     if outside or named:
         outcome, text = _unbound(claim, evidence, outside, named) or _escaped(claim.cpus, evidence, outside, named)
+        text += _author(claim, evidence, named, measures) if outcome is Outcome.FAILED else ""
         text += view.older_word(claim, evidence) + (f"; {away}" if away else "")
         return verdict(Outcome.FAILED if away else outcome, text)
     if away:
@@ -193,6 +194,16 @@ def _always_joining(cpus: CpuSet, joinings: Joinings, evidence: Evidence) -> str
     return f"ran {spent} outside {cpus} {how}: more than the {most} that exec probes explain"
 
 
+def _author(claim: Claim, evidence: Evidence, named: list[Offender], measures: dict[str, Measure]) -> str:
+    """Return who let the first thread that was outside run there."""
+    first = min((one for one in named if one.tid), key=lambda one: (one.first_at_ns, one.tid), default=None)
+    if first is None:
+        return ""
+    return writers.placed(
+        claim, evidence, first.tid, CpuSet.of([first.cpu]), measures, seen_ns=first.first_at_ns, comm=first.comm
+    )
+
+
 def _escaped(cpus: CpuSet, evidence: Evidence, outside: list[CpuUse], named: list[Offender]) -> tuple[Outcome, str]:
     """Judge what was outside: a violation, unless the kernel may have lent the CPUs by then."""
     if hotplug.is_lent(cpus, named, evidence):
@@ -246,7 +257,7 @@ def _named(claim: Claim, outside: list[CpuUse], named: list[Offender]) -> tuple[
         Offender(
             claim=claim.name,
             tid=0,
-            comm="(not named)",
+            comm=NOT_NAMED,
             cpu=row.cpu,
             first_at_ns=0,
             total_ns=row.out_of_set_ns,
@@ -287,6 +298,9 @@ RULE = Rule(
             runtime or a service manager of the host moved it (by its name, and in no pod), or if the task had come
             from outside and left with the program that it came with, and ran at most 1.6 s on such CPUs then.
 
+            The reason ends with who let the first task outside run there (its mask, its CPU set, a move), where the
+            kernel reports it; nothing rests on it.
+
             The ledger's CPU time must agree with the cgroup's own, and its placement with the sampler and /proc.
         """),
         tolerance=prose("""
@@ -322,6 +336,7 @@ RULE = Rule(
             *levels("joining_slowest_ns", better=Better.LESS),
             *levels("busiest_cpu_ratio"),
             *words("used_cpus", "excused"),
+            *writers.PLACED,
         ),
     ),
     check,

@@ -86,7 +86,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, sides: dict[str, 
             elif not _lasting(upper, lower, claims.reconcile_period_s):
                 doubt = doubt or f"{text}; the kubelet may not have reconciled yet"
             else:
-                return verdict(Outcome.FAILED, text)
+                return verdict(Outcome.FAILED, text + _author(claim, evidence, what, upper, lower, measures))
     if doubt:
         return verdict(Outcome.UNDECIDED, doubt)
     for what, words in sides.items():
@@ -95,6 +95,26 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, sides: dict[str, 
                 return verdict(Outcome.UNDECIDED, f"the {layer} layer was not read, or does not speak about {what}")
     names = dict.fromkeys(word.layer for words in sides.values() for word in words)
     return verdict(Outcome.PASSED, f"{', '.join(names)} agree")
+
+
+def _author(
+    claim: Claim, evidence: Evidence, what: str, upper: _Word, lower: _Word, measures: dict[str, Measure]
+) -> str:
+    """Return who made the lower layer differ, where that is one that was watched."""
+    if lower.layer is Layer.CGROUP:
+        differed = not _same(upper.first, lower.first, lower.layer)
+        seen_ns, after_ns = (0, writers.EVER_NS) if differed else (evidence.duration_ns, 0)
+        files = writers.CPUS if what == "CPUs" else writers.MEMS
+        return writers.of(claim, evidence, files, measures, seen_ns=seen_ns, after_ns=after_ns)
+    if lower.layer is not Layer.OBSERVED or what != "CPUs":
+        return ""
+    masks = view.by_claim(evidence.thread_masks).get(claim.name, ())
+    wide = [mask for mask in masks if not mask.cpus_allowed <= upper.last]
+    first = min(wide, key=lambda mask: (mask.first_at_ns, mask.tid), default=None)
+    if first is None:
+        return ""
+    outside, seen_ns = first.cpus_allowed - upper.last, first.first_at_ns
+    return writers.placed(claim, evidence, first.tid, outside, measures, seen_ns=seen_ns, comm=first.comm)
 
 
 def _drift(claim: Claim, evidence: Evidence, measures: dict[str, Measure]) -> str:
@@ -279,6 +299,7 @@ RULE = Rule(
             *amounts("allocation_errors", better=Better.LESS),
             *kinds.words("*_cpus", "*_mems"),
             *writers.MEASURES,
+            *writers.PLACED,
         ),
     ),
     check,

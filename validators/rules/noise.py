@@ -23,6 +23,7 @@ from validators.placement import groups
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
+from validators.wording import digits
 
 ID = "noise"
 
@@ -135,10 +136,10 @@ def _judge(cpu: int, spans: Sequence[possession.Span], claims: ClaimSet, evidenc
         shown += f", {lost.standstill / 1e6:.3f} ms without a timer interrupt"
     if evidence.coverage.switches_judged <= 0 or seconds <= 0:
         return verdict(Outcome.UNDECIDED, "no switch was judged: there is no evidence")
-    length = f"{seconds:.3g} s"
+    length = f"{digits(seconds)} s"
     if lost.not_owned:
         measures["exclusive_ns"] = owned_ns
-        length = f"the {length} of {evidence.duration_ns / view.NANOSECONDS:.3g} s in which it was exclusive"
+        length = f"the {length} of {digits(evidence.duration_ns / view.NANOSECONDS)} s in which it was exclusive"
     if budget is None:
         return verdict(Outcome.PASSED, f"{shown} in {length} (measured only: no budget was set)")
     allowed = budget * seconds

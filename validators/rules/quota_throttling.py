@@ -6,15 +6,17 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import CpuUse, Evidence
 from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators.queries import file_history, view
+from validators.queries import file_history, view, writers
 from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
+from validators.quota.authors import authors
 from validators.quota.broken import broken, burst, too_much
 from validators.quota.case import Case, Finding, make_case, passed, undecided
 from validators.quota.kept import UNKNOWN
 from validators.quota.slots import slots_of
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
+from validators.wording import digits
 
 ID = "quota-throttling"
 PERIODS_NEEDED = 20
@@ -29,6 +31,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     verdicts = []
     for claim in claims.claims:
         measures: dict[str, Measure] = {}
+        author = ""
         anew_ns = quota_renewed_ns(claim, claims, evidence)
         if anew_ns is not None:
             # The counters are of the whole window.
@@ -46,13 +49,14 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
             else:
                 measures = case.measures()
                 finding = _uncounted(case, claims, rows) if case.lacking else _counted(case)
+                author = authors(case, finding, measures)
         older = view.older_word(claim, evidence) if finding.outcome is Outcome.FAILED else ""
         verdicts.append(
             Verdict(
                 rule=ID,
                 subject=claim.name,
                 outcome=finding.outcome,
-                reason=finding.reason + older + (file_history.lives(claim, evidence) if measures else ""),
+                reason=finding.reason + author + older + (file_history.lives(claim, evidence) if measures else ""),
                 measures=measures,
             )
         )
@@ -157,7 +161,7 @@ def _under_demand(case: Case) -> Finding:
     fair = case.limit.rate_cpus * case.own.window_ns
     if low <= fair / 2 or high >= fair * 2:
         return undecided(
-            f"{case.own.window_ns / 1e9:.3g} s are too short: half or twice the quota would look the same "
+            f"{digits(case.own.window_ns / 1e9)} s are too short: half or twice the quota would look the same "
             f"({case.cpus(low)} to {case.cpus(high)})"
         )
     times = f"was throttled in only {case.nr_throttled} of {case.nr_periods} periods"
@@ -204,6 +208,9 @@ RULE = Rule(
 
             Without a cpu controller there is no quota, and the kernel counts nothing: what the ledger says was used
             beyond the promise is failed all the same.
+
+            The reason ends with who changed the quota. A write of its own value changes nothing that can be read, and
+            fills the pool anew: such writes are counted, with who made them and what they gave.
 
             Undecided: the load asks for more than the quota, but got less without being throttled (the host was busy,
             and run delay and steal are reported; or an ancestor with enough bandwidth, which others may have used up,
@@ -261,6 +268,8 @@ RULE = Rule(
                 "standstill_ns",
             ),
             *levels("demand_cpus"),
+            *amounts("refills_count", "refills_ns", better=Better.LESS),
+            *writers.MEASURES,
             *words("quota_us", "burst_us", "quota_cpus", "bound_high_cpus", "bound_low_cpus"),
             *words("quota_promised_us", "demand_exceeds_quota", "unbound"),
         ),
