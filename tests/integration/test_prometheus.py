@@ -58,7 +58,14 @@ def watch(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     row = f'{{name: db, cgroup: {PLACE}, cpus: "{IN}", isolation: container}}'
     claims.write_text(f"apiVersion: pinproof/v1\nkind: Claims\nclaims:\n- {row}\n")
     command = [sys.executable, "-m", "toolkit", "watch", "--claims", str(claims), "--window", "1"]
-    options = ["--metrics-port", str(port), "--metrics-file", str(folder / "pinproof.prom")]
+    options = [
+        "--metrics-detail",
+        "claim",
+        "--metrics-port",
+        str(port),
+        "--metrics-file",
+        str(folder / "pinproof.prom"),
+    ]
     with (folder / "said").open("w") as said:
         process = subprocess.Popen(
             [*command, *options, "--output", str(folder / "runs")], stdout=said, stderr=said, start_new_session=True

@@ -13,7 +13,7 @@ import yaml
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.monitoring import DASHBOARD, RULES, alerts, dashboard_queries, panels
+from tests.monitoring import DASHBOARDS, RULES, alerts, dashboard_queries, panels
 from tests.programs import needed
 from tests.unit.validators.evidence_builder import claim_set, evidence, intruder
 from toolkit.model.evidence import OwnerClass
@@ -23,7 +23,8 @@ from toolkit.session.counters import Counters, SessionState
 from validators.registry import judge
 
 CASES = Path(__file__).resolve().parents[1] / "data/prometheus/alerts_test.yml"
-SET_BY_PROMETHEUS = {"instance", "job"}
+SET_BY_PROMETHEUS = {"instance", "job", "pinproof"}
+"""The last one by whoever lists its targets: ``pinproof="expected"``."""
 
 
 def exported() -> dict[str, set[str]]:
@@ -42,7 +43,7 @@ def exported() -> dict[str, set[str]]:
 
 def queries() -> list[str]:
     """Everything that anybody asks of Prometheus."""
-    variables = json.loads(DASHBOARD.read_text())["templating"]["list"]
+    variables = [one for path in DASHBOARDS for one in json.loads(path.read_text())["templating"]["list"]]
     asked = [one["query"]["query"] for one in variables if one["type"] == "query"]
     return [*alerts().values(), *dashboard_queries(), *asked]
 
@@ -52,7 +53,7 @@ def test_every_metric_and_label_that_is_asked_for_exists() -> None:
     known = exported()
     for query in queries():
         # Within braces a state set's label has the name of its metric.
-        asked = set(re.findall(r"\bpinproof_\w+", re.sub(r"\{[^}]*\}", "", query)))
+        asked = set(re.findall(r"\bpinproof_\w+", re.sub(r"\{[^}]*\}|\bby \([^)]*\)", "", query)))
         assert asked, query
         assert asked <= set(known), query
         labels = set().union(*(known[name] for name in asked)) | SET_BY_PROMETHEUS
@@ -65,7 +66,6 @@ def test_every_metric_has_a_query() -> None:
     """What is exported is shown or alerts, apart from what is listed here."""
     text = " ".join(queries())
     beside = {
-        "pinproof_environment_info",
         "pinproof_window_seconds",
         "pinproof_watched_seconds_total",
         "pinproof_proc_scans_total",
@@ -78,10 +78,11 @@ def test_every_metric_has_a_query() -> None:
     assert {name for name in exported() if not re.search(rf"\b{name}\b", text)} == beside
 
 
-def test_every_panel_is_whole() -> None:
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda path: path.stem)
+def test_every_panel_is_whole(dashboard: Path) -> None:
     """Panels have ids of their own, titles and descriptions; no two overlap."""
     taken: set[tuple[int, int]] = set()
-    for panel in panels():
+    for panel in panels(dashboard):
         at = panel["gridPos"]
         cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
         assert panel["title"]
@@ -89,7 +90,17 @@ def test_every_panel_is_whole() -> None:
         assert not cells & taken, panel["title"]
         assert max(x for x, _ in cells) < 24
         taken |= cells
-    assert len({panel["id"] for panel in panels()}) == len(panels())
+    assert len({panel["id"] for panel in panels(dashboard)}) == len(panels(dashboard))
+
+
+def test_dashboards_are_two() -> None:
+    """Grafana knows them apart by ``uid``; every variable that a query names is one of its dashboard's."""
+    documents = [json.loads(path.read_text()) for path in DASHBOARDS]
+    assert len({document["uid"] for document in documents}) == len(documents)
+    for document in documents:
+        known = {one["name"] for one in document["templating"]["list"]} | {"__rate_interval"}
+        used = set(re.findall(r"\$\{?(\w+)", json.dumps(document))) - {"__all"}
+        assert used <= known
 
 
 def promtool(*arguments: str, text: str = "") -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from toolkit.session.following import Follower
 from toolkit.session.long_stage import Cut
 from toolkit.session.preflight import require_run
 from toolkit.session.rotation import Rotation
+from toolkit.session.series import Detail
 from toolkit.session.stopping import stop_on_signals
 from toolkit.session.window import Window
 from toolkit.sources.claims_file import check_host, load_claims
@@ -45,6 +46,34 @@ from toolkit.verbs import VERBS
 
 ROOM = 3
 """Claims that there is room for, for each that is followed when the watch begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Where metrics go, if anywhere, and what of."""
+
+    address: str = "127.0.0.1"
+    port: int | None = None
+    file: Path | None = None
+    detail: Detail = Detail.RULE
+
+    def served(
+        self, claims: Callable[[], ClaimSet], read_state: Callable[[], SessionState]
+    ) -> AbstractContextManager[object]:
+        """Serve them if a port was asked for, and write them if a file was, while the block runs."""
+        if self.port is None and self.file is None:
+            return nullcontext()
+        # Not at the top: most watches serve nothing, and need no HTTP server's modules.
+        from toolkit.report.metrics_file import exported
+
+        return exported(
+            claims,
+            read_state,
+            address=self.address,
+            port=self.port,
+            file=self.file,
+            complain=lambda line: say_line(line, err=True),
+        )
 
 
 @click.command("watch", short_help=VERBS["watch"].does)
@@ -89,6 +118,13 @@ ROOM = 3
     help="Keep the metrics in this file (*.prom) for node_exporter's textfile collector.",
 )
 @click.option(
+    "--metrics-detail",
+    type=click.Choice([str(one) for one in Detail]),
+    default=str(Detail.RULE),
+    show_default=True,
+    help="What has series of its own: rules, so that a node has at most 250 whatever runs there, or claims and CPUs.",
+)
+@click.option(
     "--trace-syscalls",
     is_flag=True,
     help="On kernels without BPF trampolines, trace every system call (some 35 ns each) to name the tasks that write "
@@ -110,6 +146,7 @@ def command(
     metrics_port: int | None,
     metrics_address: str,
     metrics_file: Path | None,
+    metrics_detail: str,
     trace_syscalls: bool,
     runs: Path,
     verbose: bool,
@@ -131,7 +168,6 @@ def command(
     A run of one window is saved as DIR/RUN. A run of several is saved as DIR/RUN/window-000001 and so on, with their
     sums in DIR/RUN/result.json. With --keep N at most N of these directories stay; the sums and the worst windows are
     of all. SIGINT, SIGTERM and SIGHUP end the last window; it is judged like the others.
-
     Exit code: that of the worst window.
     """
     if kubelet + (claims_path is not None) + len(chosen) != 1:
@@ -153,8 +189,8 @@ def command(
             window = replace(window, node_evidence=follower.node_evidence, ask=follower.ask)
             window = replace(window, lenient=True, room=ROOM * len(claims.claims))
         cut = Cut(window_s=window_s, keep=keep)
-        serve = partial(_served, address=metrics_address, port=metrics_port, file=metrics_file)
-        end = _watch(claims, follower, window, Shown(verbose, as_json, Output()), path, cut, lines_every_s, serve)
+        metrics = Metrics(metrics_address, metrics_port, metrics_file, Detail(metrics_detail))
+        end = _watch(claims, follower, window, Shown(verbose, as_json, Output()), path, cut, lines_every_s, metrics)
     leave(end[0], *end[1])
 
 
@@ -166,7 +202,7 @@ def _watch(
     path: Path,
     cut: Cut,
     lines_every_s: float,
-    serve: Callable[[Callable[[], ClaimSet], Callable[[], SessionState]], AbstractContextManager[object]],
+    metrics: Metrics,
 ) -> tuple[Outcome, list[int]]:
     """Observe window after window; return the worst outcome, and the exit codes of what was printed and saved.
 
@@ -182,12 +218,13 @@ def _watch(
             nullcontext() if follower is None else follower.waking(open_session.opened.wake),
         ):
             opened, now = open_session.opened, None if follower is None else follower.claims
-            windows = open_session.consecutive(path, window_s=cut.window_s, duration_s=window.duration_s, now=now)
+            begin = partial(open_session.consecutive, path, now=now, detail=metrics.detail)
+            windows = begin(window_s=cut.window_s, duration_s=window.duration_s)
             rotation = Rotation(path, cut.keep, windows.sums)
             watched = count(len((now() if now else claims).claims), "claim")
             show_line(f"armed: {watched}, windows of {cut.window_s:g} s")
             with (
-                serve(now or (lambda: claims), windows.state),
+                metrics.served(now or (lambda: claims), windows.state),
                 progress(window.duration_s or 1, "watching") as bar,
             ):
 
@@ -250,21 +287,3 @@ def _claims_at_first(follower: Follower | None, claims: ClaimSet | None, path: P
         return follower.first()
     check_claims(claims, str(path))
     return claims
-
-
-def _served(
-    claims: Callable[[], ClaimSet],
-    read_state: Callable[[], SessionState],
-    address: str,
-    port: int | None,
-    file: Path | None,
-) -> AbstractContextManager[object]:
-    """Serve metrics if a port was asked for, and write them if a file was."""
-    if port is None and file is None:
-        return nullcontext()
-    # Not at the top: most watches serve nothing, and need no HTTP server's modules.
-    from toolkit.report.metrics_file import exported
-
-    return exported(
-        claims, read_state, address=address, port=port, file=file, complain=lambda line: say_line(line, err=True)
-    )

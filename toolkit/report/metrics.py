@@ -1,8 +1,9 @@
 """Prometheus metrics of a session that goes on: computed at scrape time from one reading of its state, nothing global.
 
 Own registry, prefix ``pinproof_``, base units in names (seconds), counters since the first window opened, verdicts as
-state sets. Labels are rules, subjects, claims, witnesses and CPUs only, no thread ids. So many pairs of claim and CPU,
-and of rule and subject, have series of their own; the rest is a sum by claim, by rule (:mod:`toolkit.session.series`).
+state sets. Labels are rules, subjects, claims, witnesses and CPUs only, no thread ids. By rule a node has at most
+:data:`MAX_SERIES`; by claim so many pairs of claim and CPU, and of rule and subject, have series of their own; the rest
+is a sum by claim, by rule (:mod:`toolkit.session.series`).
 What the exporter cannot see is a metric, too (:mod:`toolkit.report.metrics_sight`).
 Source: prometheus.io "Writing exporters" and "Metric and label naming".
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry
@@ -28,6 +29,8 @@ from toolkit.session.series import OTHER, Series
 
 FRESH_S = 0.5
 """Scrapes closer together than this get the same state: a scrape must never become a load of its own."""
+MAX_SERIES = 250
+"""Of a node whose metrics are by rule, whatever runs there; the dashboard's and the alerts' numbers are among them."""
 Judge = Callable[[ClaimSet, Evidence], tuple[Verdict, ...]]
 Promised = Callable[[], ClaimSet]
 """What is promised at this moment; asked by any thread. Claims of a source that is followed come and go."""
@@ -168,10 +171,45 @@ def _open(evidence: Evidence) -> Iterator[Metric]:
             "How long the planted escape took to be reported.",
             value=coverage.positive_control_latency_ms / 1e3,
         )
-    info = GaugeMetricFamily(PREFIX + "environment_info", "The machine.", labels=["kernel", "cgroup", "version"])
-    environment = evidence.environment
-    info.add_metric([_label(environment.kernel), environment.cgroup, _label(environment.pinproof)], 1)
+    environment, identity = evidence.environment, evidence.environment.identity
+    labels = {
+        "kernel": environment.kernel,
+        "cgroup": environment.cgroup,
+        "version": environment.pinproof,
+        "node": "" if identity is None else identity.node,
+        "hardware": "" if identity is None or identity.hardware is None else identity.hardware.name,
+        "kubelet": "" if identity is None else identity.kubelet,
+    }
+    info = GaugeMetricFamily(PREFIX + "environment_info", "The machine and its class.", labels=list(labels))
+    info.add_metric(list(map(_label, labels.values())), 1)
     yield info
+    yield from _worst(evidence)
+
+
+def _worst(evidence: Evidence) -> Iterator[Metric]:
+    """Yield what a sum over claims or CPUs would hide, of the window so far."""
+    throttled = [
+        row.nr_throttled / row.nr_periods
+        for row in evidence.bandwidth
+        if row.level == 0 and row.nr_periods and row.nr_throttled is not None
+    ]
+    yield GaugeMetricFamily(
+        PREFIX + "worst_throttled_ratio",
+        "Share of its periods in which the claim that was throttled most was.",
+        value=max(throttled, default=0),
+    )
+    foreign = GaugeMetricFamily(
+        PREFIX + "worst_intruder_ratio",
+        "Share of the window that tasks without a claim took of the watched CPU of which they took most.",
+        labels=["owner"],
+    )
+    by_cpu = Counter[tuple[str, int]]()
+    for row in evidence.intruders:
+        by_cpu[str(row.owner), row.cpu] += row.total_ns
+    for owner in sorted({owner for owner, _ in by_cpu}):
+        most_ns = max(total_ns for (one, _), total_ns in by_cpu.items() if one == owner)
+        foreign.add_metric([owner], most_ns / max(evidence.duration_ns, 1))
+    yield foreign
 
 
 _LABELLED = (

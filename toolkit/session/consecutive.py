@@ -22,6 +22,7 @@ from toolkit.session.composing import Observed
 from toolkit.session.counters import Counters, SessionState
 from toolkit.session.observe import TICK_S, Observation
 from toolkit.session.record import NO_ORIGIN, Origin, Record, judged, texts_of
+from toolkit.session.series import Detail, Series
 from toolkit.session.sums import Sums
 from toolkit.store import WINDOW, digest_of, reread
 from validators.registry import needed_s
@@ -56,7 +57,7 @@ class Consecutive:
     :param window_s: length of a window. :param duration_s: of all; ``None``: until somebody asks to stop.
     :param stopped: as in :class:`toolkit.session.window.Window`.
     :param now: what is promised at this moment, where that changes: asked when a window opens.
-    :param origin: saved with each window.
+    :param origin: saved with each window. :param detail: of what metrics count.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Consecutive:
         stopped: Sequence[int] = (),
         now: Callable[[], ClaimSet] | None = None,
         origin: Origin = NO_ORIGIN,
+        detail: Detail = Detail.CLAIM,
     ) -> None:
         self._opened, self._path, self._origin = opened, path, origin
         self._claims = claims if now is None else still_watched(claims, opened.observer.subjects)
@@ -77,7 +79,7 @@ class Consecutive:
         self._window_s, self._duration_s, self._stopped = window_s, duration_s, stopped
         self._began_s = time.monotonic()
         self._lock = threading.Lock()
-        self._counters = Counters()
+        self._counters = Counters(series=Series(detail))
         self._last: Result | None = None
         self._over = False
         self._ending = False

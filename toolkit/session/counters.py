@@ -125,13 +125,15 @@ class Counters:
 
     def _intruders(self, rows: Iterable[Intruder]) -> None:
         for row in rows:
-            self.sums["intruder", (str(row.cpu), str(row.owner))] += row.total_ns
+            self.sums["intruder", self.series.of_intruder(row.cpu, str(row.owner))] += row.total_ns
 
     def _bandwidth(self, rows: Iterable[BandwidthUse]) -> None:
         number = self.windows.total()
         for row in rows:
-            key = (row.claim, str(row.level))
             self.named[row.claim] = number
+            key = self.series.of_level(row.claim, row.level)
+            if key is None:
+                continue
             for name, value in (
                 ("usage", row.usage_ns),
                 ("periods", row.nr_periods),

@@ -17,6 +17,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.session.consecutive import WINDOW_S, Consecutive
 from toolkit.session.observe import Observation, observation
 from toolkit.session.record import NO_ORIGIN, Origin, Record, recorded
+from toolkit.session.series import Detail
 from toolkit.session.window import Window
 
 Act = Callable[[Observation], None]
@@ -69,10 +70,11 @@ class Session:
         duration_s: float | None = None,
         now: Callable[[], ClaimSet] | None = None,
         origin: Origin = NO_ORIGIN,
+        detail: Detail = Detail.CLAIM,
     ) -> Consecutive:
         """Return windows that follow each other without a gap. Not with :meth:`window`.
 
-        :param path: of the run. :param now, origin: as in :class:`toolkit.session.consecutive.Consecutive`.
+        :param path: of the run. :param now, origin, detail: as in :class:`toolkit.session.consecutive.Consecutive`.
         """
         return Consecutive(
             self.opened,
@@ -83,6 +85,7 @@ class Session:
             stopped=self.opened.stopped,
             now=now,
             origin=origin,
+            detail=detail,
         )
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Container
+from enum import StrEnum
 
 OTHER = "other"
-"""The second label of a sum: of a claim's CPUs, of a rule's subjects, that are not shown alone."""
+"""The second label of a sum: of a claim's CPUs, of a rule's subjects, that are not shown alone. Of all claims: both."""
 MAX_PAIRS = 2000
 """Pairs of claim and CPU."""
 MAX_VERDICTS = 2000
@@ -20,6 +21,15 @@ MAX_VERDICTS = 2000
 MAX_BROKEN = 200
 """More pairs of each kind for what is broken (time outside the claim, a rule that failed), of those that are summed up
 otherwise."""
+
+
+class Detail(StrEnum):
+    """What has series of its own."""
+
+    RULE = "rule"
+    """Rules; of claims, subjects and CPUs there are sums: a node has as many series with 1 claim as with 500."""
+    CLAIM = "claim"
+    """Pairs of claim and CPU, and of rule and subject, within the limits above."""
 
 
 class _Pairs:
@@ -52,15 +62,17 @@ class _Pairs:
 class Series:
     """The pairs of one session. Windows that end and scrapes ask, each in its own thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, detail: Detail = Detail.CLAIM) -> None:
+        self._by_claim = detail is Detail.CLAIM
+        pairs, verdicts, broken = (MAX_PAIRS, MAX_VERDICTS, MAX_BROKEN) if self._by_claim else (0, 0, 0)
         self._lock = threading.Lock()
-        self._pairs, self._broken = _Pairs(MAX_PAIRS), _Pairs(MAX_BROKEN)
-        self._verdicts, self._failed = _Pairs(MAX_VERDICTS, forgotten_by=1), _Pairs(MAX_BROKEN, forgotten_by=1)
+        self._pairs, self._broken = _Pairs(pairs), _Pairs(broken)
+        self._verdicts, self._failed = _Pairs(verdicts, forgotten_by=1), _Pairs(broken, forgotten_by=1)
 
     def of(self, claim: str, cpu: int) -> tuple[str, str]:
         """Return the labels under which a claim's time on a CPU counts."""
         with self._lock:
-            return self._pairs.labels((claim, str(cpu)))
+            return self._of_claim(self._pairs.labels((claim, str(cpu))))
 
     def of_broken(self, claim: str, cpu: int, *, counts: bool) -> tuple[str, str]:
         """Return those for what is outside the claim: a CPU that is summed up has a series of its own from its first
@@ -71,7 +83,23 @@ class Series:
         pair = (claim, str(cpu))
         with self._lock:
             shown = self._pairs.labels(pair)
-            return self._broken.labels(pair) if counts and shown != pair else shown
+            return self._of_claim(self._broken.labels(pair) if counts and shown != pair else shown)
+
+    def of_level(self, claim: str, level: int) -> tuple[str, str] | None:
+        """Return the labels under which the bandwidth of a claim's cgroup counts, or of one above it (level 1, 2, ...).
+
+        :returns: ``None``: it counts for nobody. A cgroup above is that of many claims: a sum would have it many times.
+        """
+        if self._by_claim:
+            return claim, str(level)
+        return (OTHER, str(level)) if level == 0 else None
+
+    def of_intruder(self, cpu: int, owner: str) -> tuple[str, str]:
+        """Return the labels under which time of tasks without a claim counts."""
+        return (str(cpu) if self._by_claim else OTHER), owner
+
+    def _of_claim(self, labels: tuple[str, str]) -> tuple[str, str]:
+        return labels if self._by_claim else (OTHER, OTHER)
 
     def of_verdict(self, rule: str, subject: str) -> tuple[str, str]:
         """Return the labels under which the verdicts of a rule about a subject count now."""

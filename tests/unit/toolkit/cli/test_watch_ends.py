@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -72,7 +72,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watch:
             tmp_path / "run",
             Cut(window_s=30.0),
             10.0,
-            lambda _claims, _look: nullcontext(),
+            watch.Metrics(),
         )
 
     return watched

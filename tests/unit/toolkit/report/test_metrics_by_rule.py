@@ -1,0 +1,121 @@
+"""Metrics by rule: as many series with one claim as with hundreds, and nothing that a sum would hide is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.unit.validators.evidence_builder import SECOND, claim_set, evidence, intruder, use
+from toolkit.model.evidence import BandwidthUse, Evidence, OwnerClass
+from toolkit.model.result import make_result
+from toolkit.model.verdict import Outcome, Verdict
+from toolkit.report.metrics import MAX_SERIES, registry_of
+from toolkit.session.counters import Counters, SessionState
+from toolkit.session.series import OTHER, Detail, Series
+from validators.registry import RULES
+
+Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def values(state: SessionState, verdicts: tuple[Verdict, ...] = ()) -> Values:
+    """Sample name and labels -> value."""
+    text = generate_latest(registry_of(claim_set, lambda: state, lambda *_: verdicts)).decode()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def bandwidth(claim: str, level: int, nr_throttled: int) -> BandwidthUse:
+    """A cgroup that used a second in 100 periods."""
+    return BandwidthUse(
+        claim=claim,
+        cgroup=f"/{claim}",
+        level=level,
+        window_ns=SECOND,
+        usage_ns=SECOND,
+        nr_periods=100,
+        nr_throttled=nr_throttled,
+        throttled_ns=0,
+    )
+
+
+def busy(claims: int, cpus: int) -> tuple[Evidence, tuple[Verdict, ...]]:
+    """A node of so many claims on so many CPUs, with every kind of intruder; every rule judges every claim."""
+    names = [f"c{number:03d}" for number in range(claims)]
+    rows = tuple(use(name, cpu, switches=10, run_ns=SECOND) for name in names for cpu in range(cpus))
+    limits = tuple(bandwidth(name, level, nr_throttled=0) for name in names for level in range(5))
+    strangers = tuple(replace(intruder(owner), cpu=cpu) for owner in OwnerClass for cpu in range(cpus))
+    verdicts = tuple(
+        Verdict(rule=rule.doc.id, subject=name, outcome=Outcome.PASSED, reason="", measures={})
+        for rule in RULES
+        for name in names
+    )
+    found = replace(evidence(cpu_use=rows, bandwidth=limits, intruders=strangers), bpf_run_ns=1)
+    return found, verdicts
+
+
+def watched(detail: Detail, found: Evidence, verdicts: tuple[Verdict, ...]) -> SessionState:
+    """The second window of a watch: the first was as this one."""
+    counters = Counters(series=Series(detail))
+    counters.add(found)
+    result = make_result(found, verdicts)
+    counters.judged(result)
+    return SessionState(counters=counters, open=found, last=result, window_s=30.0)
+
+
+@pytest.mark.parametrize(("claims", "cpus"), [(1, 2), (100, 2), (500, 128)])
+def test_a_node_has_at_most_so_many_series(claims: int, cpus: int) -> None:
+    """Whatever runs there; every rule has verdicts, every witness and owner class its numbers."""
+    read = values(watched(Detail.RULE, *busy(claims, cpus)))
+    assert len(read) <= MAX_SERIES
+    assert len(read) == len(values(watched(Detail.RULE, *busy(7, 3)))), "it depends on the node"
+
+
+def test_sums_are_those_of_all_claims() -> None:
+    """Of both windows; how much is summed up is said."""
+    read = values(watched(Detail.RULE, *busy(100, 2)))
+    key = (("claim", OTHER), ("cpu", OTHER))
+    assert read["pinproof_switches_total", key] == 2 * 100 * 2 * 10
+    assert read["pinproof_run_seconds_total", key] == 2 * 100 * 2
+    assert read["pinproof_cgroup_usage_seconds_total", (("claim", OTHER), ("level", "0"))] == 2 * 100
+    assert read["pinproof_window_verdicts_total", (("outcome", "passed"), ("rule", "noise"), ("subject", OTHER))] == 100
+    assert read["pinproof_summed_series", ()] == 200
+    assert read["pinproof_summed_verdicts", ()] == 100 * len(RULES)
+
+
+def test_no_sum_goes_back_when_claims_go() -> None:
+    """Claims that no window names any more are forgotten, their time is not: rate() would take a reset of it."""
+    counters, before = Counters(series=Series(Detail.RULE)), 0.0
+    key = (("claim", OTHER), ("cpu", OTHER))
+    for number in range(60):
+        found, verdicts = busy(3 if number < 5 else 1, 2)
+        counters.add(found)
+        counters.judged(make_result(found, verdicts))
+        now = values(SessionState(counters=counters))["pinproof_run_seconds_total", key]
+        assert now > before
+        before = now
+
+
+def test_one_that_fails_is_not_hidden_by_the_others() -> None:
+    """Of a rule the worst subject is shown; the claim that is throttled most and the CPU with most intrusion, too."""
+    found, verdicts = busy(100, 2)
+    verdicts = (replace(verdicts[0], outcome=Outcome.FAILED), *verdicts[1:])
+    guest = replace(intruder(OwnerClass.SYSTEM, total_ns=found.duration_ns // 4), cpu=1)
+    found = replace(found, bandwidth=(*found.bandwidth, bandwidth("bad", 0, nr_throttled=60)), intruders=(guest,))
+    read = values(watched(Detail.RULE, found, verdicts))
+    failed = (("pinproof_verdict", "failed"), ("rule", RULES[0].doc.id), ("subject", OTHER))
+    assert read["pinproof_verdict", failed] == 1
+    assert read["pinproof_worst_throttled_ratio", ()] == 0.6
+    assert read["pinproof_worst_intruder_ratio", (("owner", "system"),)] == pytest.approx(0.25)
+
+
+def test_by_claim_the_same_has_their_names() -> None:
+    """The option that a user has: ``--metrics-detail claim``."""
+    read = values(watched(Detail.CLAIM, *busy(100, 2)))
+    assert read["pinproof_switches_total", (("claim", "c042"), ("cpu", "1"))] == 2 * 10
+    assert len(read) > 5000
