@@ -23,7 +23,7 @@ RANKS: dict[str, int] = {
     **dict.fromkeys(("toolkit.sources", "toolkit.apply", "toolkit.faults", "probes"), 3),
     **dict.fromkeys(("validators", "validators.rules", "validators.registry"), 3),
     **dict.fromkeys(("toolkit.scenario_parts", "toolkit.scenario_references", "toolkit.scenario_file"), 4),
-    "toolkit.session": 5,
+    **dict.fromkeys(("toolkit.session", "toolkit.fleet"), 5),
     "toolkit.report": 6,
     # Two front ends stand beside each other: the command line, and the pytest plugin with the suite that it runs.
     **dict.fromkeys(("toolkit.cli", "validators.plugin", "validators.conformance"), 7),
@@ -48,6 +48,17 @@ NEVER: dict[tuple[str, str], str] = {
     ("toolkit.report", "probes"): "a saved run is rendered where nothing can be observed",
     ("toolkit.report", "toolkit.apply"): "and where nothing is changed",
     ("toolkit.report", "toolkit.faults"): "and where nothing is broken",
+    **{
+        ("toolkit.fleet", name): "a gate reads what was saved, and asks no machine"
+        for name in (
+            "toolkit.host",
+            "toolkit.sources",
+            "toolkit.apply",
+            "toolkit.faults",
+            "probes",
+            "toolkit.allocation",
+        )
+    },
 }
 """Imports down the ranks that are wrong all the same, with the reason."""
 

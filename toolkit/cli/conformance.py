@@ -131,7 +131,7 @@ def command(
             _cut_short(results, came, stopped),
         )
         if junit is not None:
-            code = worse(code, attempt(lambda: write_output(junit, render_junit(results))))
+            code = worse(code, attempt(lambda: write_output(junit, render_junit(results, index.identity))))
         if not as_json and not code:
             _say_where(runs, index)
     leave(index.outcome, code)

@@ -13,6 +13,7 @@ from toolkit.cli.lost_claims import lost, lost_of_run, promised_names, subjects,
 from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.result import Result, make_result, with_stages, with_verdicts
+from toolkit.model.scenario import Scenario
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.session.one_run import OneWatch, facts_that_differ, not_of_one, of_one_run
 from toolkit.session.sums import Sums
@@ -127,10 +128,10 @@ def disagreements(saved: Result, now: Result) -> list[str]:
 
 
 class ComparedRun(NamedTuple):
-    """What is compared of a run. :param scenario: its name, and :param claims: what was promised, if known."""
+    """What is compared of a run. :param scenario: what was asked for, :param claims: what was promised, if known."""
 
     result: Result
-    scenario: str = ""
+    scenario: Scenario | None = None
     claims: ClaimSet | None = None
 
 
@@ -143,7 +144,7 @@ def result_of(path: Path) -> ComparedRun:
     evidence = os.path.lexists(run / "evidence.json") or (presence.is_dir(run) and bool(window_paths(run)))
     if presence.is_dir(run) and (evidence or not presence.exists(run / "result.json")):
         found, saved = run_result(run)
-        return ComparedRun(found, saved.scenario.name if saved.scenario is not None else "", saved.claims)
+        return ComparedRun(found, saved.scenario, saved.claims)
     result = load_result(path)
     total = worst(verdict.outcome for verdict in result.verdicts)
     if result.outcome is not total:

@@ -69,7 +69,7 @@ class JudgedSession:
 def render_session(judged: JudgedSession, kind: str, *, verbose: bool) -> str:
     """Return a session as ``table``, ``json`` or ``junit``, as `pinproof conformance` prints it."""
     if kind == "junit":
-        return render_junit(judged.results)
+        return render_junit(judged.results, judged.session.identity)
     if kind == "json":
         data = {
             "schema": "pinproof.conformance/1",

@@ -1,4 +1,4 @@
-"""A result as JUnit XML: one test suite per run, one test case per verdict.
+"""A result as JUnit XML: one test suite per run, one test case per verdict, by node: files of two nodes merge.
 
 ``failed`` is a failure; ``undecided`` is an error (not enough evidence); ``skipped`` is skipped. The shape is the
 one that Jenkins, GitLab and the Windyroad ``JUnit.xsd`` share. Strings of strangers are made printable, which is also
@@ -10,11 +10,14 @@ from __future__ import annotations
 from datetime import datetime
 from xml.etree import ElementTree
 
+from toolkit.model.identity import Identity
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report.text import printable
 
 SUITE = "pinproof"
+UNKNOWN_HOST = "localhost"
+"""Of a run from before results said whose they are: the schema wants a name."""
 
 
 def render_junit(result: Result) -> str:
@@ -26,23 +29,35 @@ def render_junit(result: Result) -> str:
         "errors": str(count[Outcome.UNDECIDED]),
         "time": f"{result.duration_s:.3f}",
     }
+    host = hostname(result.environment.identity)
+    name = SUITE if host == UNKNOWN_HOST else f"{SUITE}.{host}"
     root = ElementTree.Element("testsuites", {"name": SUITE, **totals})
     suite = ElementTree.SubElement(
         root,
         "testsuite",
         {
-            "name": SUITE,
+            "name": name,
             **totals,
             "skipped": str(count[Outcome.SKIPPED]),
             "timestamp": _timestamp(result.started_at),
-            "hostname": "localhost",
+            "hostname": host,
         },
     )
     properties = ElementTree.SubElement(suite, "properties")
-    for name, value in _properties(result):
-        ElementTree.SubElement(properties, "property", {"name": name, "value": printable(value)})
+    for key, value in _properties(result):
+        ElementTree.SubElement(properties, "property", {"name": key, "value": printable(value)})
     for verdict in result.verdicts:
-        _case(suite, verdict)
+        _case(suite, verdict, name)
+    return document(root)
+
+
+def hostname(identity: Identity | None) -> str:
+    """Return the node's name, as it stands in a suite."""
+    return printable(identity.node) if identity is not None and identity.node else UNKNOWN_HOST
+
+
+def document(root: ElementTree.Element) -> str:
+    """Return the text of an XML document."""
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
@@ -69,11 +84,11 @@ def _properties(result: Result) -> list[tuple[str, str]]:
     ]
 
 
-def _case(suite: ElementTree.Element, verdict: Verdict) -> None:
+def _case(suite: ElementTree.Element, verdict: Verdict, where: str) -> None:
     case = ElementTree.SubElement(
         suite,
         "testcase",
-        {"classname": f"{SUITE}.{printable(verdict.rule)}", "name": printable(verdict.subject), "time": "0"},
+        {"classname": f"{where}.{printable(verdict.rule)}", "name": printable(verdict.subject), "time": "0"},
     )
     reason = printable(verdict.reason)
     if verdict.outcome is Outcome.FAILED:

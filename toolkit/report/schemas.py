@@ -10,9 +10,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from toolkit.fleet.values import Comparison
 from toolkit.model.node_record import NodeRecord
 from toolkit.model.serde import json_schema
-from toolkit.report.compare import Comparison
 from toolkit.scenario_file import ScenarioDocument
 from toolkit.sources.claims_file import ClaimsDocument
 from toolkit.store import STAGES, VERSION
@@ -34,9 +34,10 @@ def generate(name: str) -> dict[str, object]:
         return {**json_schema(FILES[name]), "$schema": DIALECT, "title": f"pinproof {name}"}
     kind, found = OTHERS[name] if name in OTHERS else (STAGES[name], f"{name}.json of a run directory")
     schema = json_schema(kind)
-    identity = f"pinproof.{name}/{VERSION}"
     properties = schema["properties"]
     assert isinstance(properties, dict)
+    stated = properties.get("schema", {}).get("const")
+    identity = stated or f"pinproof.{name}/{VERSION}"
     required = schema.get("required", [])
     assert isinstance(required, list)
     others = {key: value for key, value in properties.items() if key != "schema"}

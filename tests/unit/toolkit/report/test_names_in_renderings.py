@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.unit.toolkit.fleet.compared import compare
 from tests.unit.toolkit.report.pictured_machine import machine
 from tests.unit.toolkit.saved_runs import save_result, save_run
 from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web, coverage, cpus, evidence, use
@@ -31,8 +32,8 @@ from toolkit.model.evidence import Evidence, Intruder, OwnerClass, Runtime
 from toolkit.model.result import Result, make_result
 from toolkit.model.serde import from_json, to_json
 from toolkit.model.verdict import Offender, Outcome, Verdict
-from toolkit.report import conformance_junit
-from toolkit.report.compare import compare
+from toolkit.report import comparison_junit, conformance_junit
+from toolkit.report.comparison_markdown import render_markdown
 from toolkit.report.comparison_table import render_comparison
 from toolkit.report.machine_owners import Owner
 from toolkit.report.machine_picture import svg_picture, text_picture
@@ -110,6 +111,16 @@ def comparison(name: str) -> str:
     return render_comparison(compare(make_result(PLAIN, ()), result_of(name)))
 
 
+def comparison_markdown(name: str) -> str:
+    return render_markdown(compare(make_result(PLAIN, ()), result_of(name)))
+
+
+def comparison_junit_text(name: str) -> str:
+    text = comparison_junit.render_junit(compare(make_result(PLAIN, ()), result_of(name)))
+    ElementTree.fromstring(text)
+    return text
+
+
 def metrics(name: str) -> str:
     claims = claim_set(claim_db(name=name), claim_web())
     found = replace(named(name), cpu_use=(use(name, 2),))
@@ -119,6 +130,8 @@ def metrics(name: str) -> str:
 RENDERINGS: dict[str, Callable[[str], str]] = {
     **{f"report {kind}": (lambda name, render=render: render(result_of(name))) for kind, render in FORMATS.items()},
     "compare": comparison,
+    "compare --markdown": comparison_markdown,
+    "compare --junit": comparison_junit_text,
     "metrics": metrics,
     "evidence.json": lambda name: to_json(named(name), indent=1),
 }

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.unit.toolkit.fleet.compared import compare
 from tests.unit.toolkit.report.results_builder import healthy, result_of
 from tests.unit.validators.evidence_builder import claim_set, cpus
+from toolkit.fleet.comparison import MAX_PROMISES
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
-from toolkit.report.compare import MAX_PROMISES, compare
 from toolkit.report.comparison_table import render_comparison
 
 
