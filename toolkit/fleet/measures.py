@@ -134,8 +134,8 @@ def _exact(group: Group, key: Key, kind: MeasureKind) -> list[MeasureChange]:
     others = sorted(set(after) - set(before))
     if not others:
         return [replace(change, exact=True)]
-    shown = ", ".join(f"{one:g}" for one in others)
-    reason = f"{shown} instead of {', '.join(f'{one:g}' for one in sorted(set(before)))}"
+    shown = ", ".join(f"{one:.12g}" for one in others)
+    reason = f"{shown} instead of {', '.join(f'{one:.12g}' for one in sorted(set(before)))}"
     return [replace(change, exact=True, new=others[0], status=WORSE, reason=reason)]
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 RESAMPLES = 2000
 CONFIDENCE = 0.95
 SEED = 20_261_129
+NO_SPREAD = 1e-9
+"""Of the values: less is how floating-point numbers are rounded."""
 MAX_PAIRS = 60
 """Of a side's values that the differences are taken of, at most; of more, the groups' medians are compared."""
 
@@ -93,9 +95,12 @@ def beyond(base: Sequence[float], new: Sequence[float], effect: float) -> float:
     sign = 1.0 if effect >= 0 else -1.0
     after = sign * np.array(new, dtype=float) - abs(effect)
     before = sign * np.array(base, dtype=float)
-    if after.std() == 0 and (not base or before.std() == 0):
-        # Values without any spread: the test divides by it, and there is nothing to be in doubt about.
-        return 0.0 if after[0] - (before[0] if base else 0.0) > 0 else 1.0
+    distance = after.mean() - (before.mean() if base else 0.0)
+    if distance <= 0:
+        return 1.0  # not beyond it: more likely than not, whatever the test would say exactly
+    scale = max(abs(after).max(), abs(before).max() if base else 0.0)
+    if after.std() <= scale * NO_SPREAD and (not base or before.std() <= scale * NO_SPREAD):
+        return 0.0  # values without any spread: the test divides by it, and there is nothing to be in doubt about
     if base:
         return float(stats.ttest_ind(after, before, equal_var=False, alternative="greater").pvalue)
     return float(stats.ttest_1samp(after, 0.0, alternative="greater").pvalue)

@@ -54,7 +54,7 @@ def first_problem(error: ValidationError) -> str:
     """Return the first error, with its place, on one line."""
     problem, more = _first(error)
     place = ".".join(map(str, problem["loc"])) or "document"
-    if problem["type"] == "extra_forbidden":
+    if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"unknown key {place}"
     if problem["type"] == "missing":
         return f"{place} is missing"

@@ -109,7 +109,7 @@ def undecided_notes(comparison: Comparison) -> list[str]:
 
 def most_different(comparison: Comparison) -> list[MeasureChange]:
     """Return the measures that could not be judged and differ by more than their smallest effect, most first."""
-    found = [one for one in counting(comparison, UNDECIDED) if beyond(one)]
+    found = [one for one in counting(comparison, UNDECIDED) if beyond(one) and one.base_repeats and one.new_repeats]
     return sorted(found, key=lambda one: -abs(one.new - one.base) / (one.smallest or 1e-12))
 
 
