@@ -79,15 +79,17 @@ def command(
         raise click.UsageError("give BASE and NEW, or --base and --new as often as needed")
     at = datetime.now(UTC)
     told = Policy() if policy is None else parse_policy(_text(policy), str(policy), at)
+    base, new, confirm = _sides((*pair[:1], *bases), (*pair[1:], *news), confirms)
     asked = Asked(
-        base=_all((*pair[:1], *bases)),
-        new=_all((*pair[1:], *news)),
-        confirm=_all(confirms),
+        base=base,
+        new=new,
+        confirm=confirm,
         control=control,
         kind_of=measure_of,
         at=at,
         policy=told,
         require_passed=require is not None,
+        across=across,
     )
     _refuse(asked, across=across)
     comparison = compare(asked)
@@ -122,10 +124,10 @@ def _refuse(asked: Asked, *, across: bool) -> None:
         raise InputError("BASE and NEW cannot be compared", told, "the same (--across compares them all the same)")
 
 
-def _all(paths: Sequence[Path]) -> list[Observed]:
-    """Read all runs and sessions that paths name."""
+def _sides(*sides: Sequence[Path]) -> list[list[Observed]]:
+    """Read all runs and sessions that paths name, of each side."""
     unproven: list[Path] = []
-    found = [_read(place, unproven) for path in paths for place in _places(located(path))]
+    found = [[_read(place, unproven) for path in side for place in _places(located(path))] for side in sides]
     if unproven:
         more = f" and {len(unproven) - 1} more" if len(unproven) > 1 else ""
         note = "there is no evidence beside it: its index is taken as it is"

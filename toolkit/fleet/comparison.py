@@ -53,6 +53,7 @@ class Asked:
 
     :param confirm: runs of NEW once more. :param control: patterns of nodes that were not rolled out.
     :param kind_of: what a measure of a rule is. :param at: now; which waivers hold.
+    :param across: scenarios that differ are compared with each other, of runs of one scenario each.
     """
 
     base: Sequence[Observed]
@@ -63,6 +64,7 @@ class Asked:
     control: Sequence[str] = ()
     policy: Policy = field(default_factory=Policy)
     require_passed: bool = False
+    across: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,6 +80,7 @@ class _Changes:
 
 def compare(asked: Asked) -> Comparison:
     """Compare two groups of runs; ``outcome`` is the gate's answer."""
+    reasons = differences(asked)
     asked = _one_name(asked)
     groups = _groups(asked)
     changes = _Changes()
@@ -95,7 +98,7 @@ def compare(asked: Asked) -> Comparison:
     return Comparison(
         regressed=regressed,
         outcome=_outcome(regressed or bool(required), measures, asked.policy),
-        environment=(*differences(asked), *_environment(asked), *_promises(asked)),
+        environment=(*reasons, *_environment(asked), *_promises(asked)),
         regressions=tuple(regressions),
         new_blind_spots=tuple(_spot_text(one) for one in spots),
         improvements=tuple(changes.improvements),
@@ -131,9 +134,9 @@ def _one_name(asked: Asked) -> Asked:
     if any(len(one.scenarios) != 1 for one in every):
         return asked
     names = {one.scenarios[0].name for one in every}
-    if "" not in names or len(names) != 2:
+    if len(names) != 2 or ("" not in names and not asked.across):
         return asked
-    (name,) = names - {""}
+    name = max(names - {""})
 
     def named(runs: Sequence[Observed]) -> list[Observed]:
         return [replace(one, scenarios=(replace(one.scenarios[0], name=name),)) for one in runs]
@@ -144,7 +147,7 @@ def _one_name(asked: Asked) -> Asked:
 def differences(asked: Asked) -> tuple[EnvironmentChange, ...]:
     """Return why the two cannot be compared: other scenarios, promises, or machines. What is not known is no reason."""
     found: list[EnvironmentChange] = []
-    asked = _one_name(asked)
+    asked = _one_name(replace(asked, across=False))
     before, after = _names(asked.base), _names(asked.new)
     if not before & after:
         found.append(EnvironmentChange(name="scenarios", before=_listed(before), after=_listed(after)))

@@ -50,9 +50,11 @@ def _differences(base: Values, new: Values) -> Values:
     """Return the Hodges-Lehmann shift of each row. :param base, new: rows of values."""
     np, _ = _libraries()
     if max(base.shape[1], new.shape[1]) > MAX_PAIRS:
-        return np.median(new, axis=1) - np.median(base, axis=1)  # type: ignore[no-any-return]
+        simple: Values = np.median(new, axis=1) - np.median(base, axis=1)
+        return simple
     every = new[:, :, None] - base[:, None, :]
-    return np.median(every.reshape(len(every), -1), axis=1)  # type: ignore[no-any-return]
+    found: Values = np.median(every.reshape(len(every), -1), axis=1)
+    return found
 
 
 def _walsh(differences: Values) -> Values:
@@ -60,9 +62,11 @@ def _walsh(differences: Values) -> Values:
     np, _ = _libraries()
     number = differences.shape[1]
     if number > MAX_PAIRS:
-        return np.median(differences, axis=1)  # type: ignore[no-any-return]
+        simple: Values = np.median(differences, axis=1)
+        return simple
     first, second = np.triu_indices(number)
-    return np.median((differences[:, first] + differences[:, second]) / 2, axis=1)  # type: ignore[no-any-return]
+    found: Values = np.median((differences[:, first] + differences[:, second]) / 2, axis=1)
+    return found
 
 
 def shift(base: Sequence[float], new: Sequence[float]) -> float:
@@ -79,7 +83,8 @@ def interval(base: Sequence[float], new: Sequence[float]) -> tuple[float, float]
 
     def drawn(values: Sequence[float]) -> Values:
         made = np.array(values, dtype=float)
-        return made[random.integers(0, len(made), size=(RESAMPLES, len(made)))]  # type: ignore[no-any-return]
+        resampled: Values = made[random.integers(0, len(made), size=(RESAMPLES, len(made)))]
+        return resampled
 
     shifts = _differences(drawn(base), drawn(new)) if base else _walsh(drawn(new))
     low, high = np.quantile(shifts, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])

@@ -117,10 +117,15 @@ def test_a_result_alone_is_taken_with_a_word(tmp_path: Path) -> None:
     assert "outcome passed; expected undecided, the worst of its verdicts" in str(broken.exception)
 
 
-def test_other_scenarios_come_first(tmp_path: Path) -> None:
-    """Runs of different scenarios differ in everything: that is said before the rest."""
+def test_other_scenarios_are_refused_and_come_first(tmp_path: Path) -> None:
+    """Runs of different scenarios differ in everything: exit code 2; who insists reads it before the rest."""
     one, two = saved(tmp_path / "one", evidence(), "quota"), saved(tmp_path / "two", evidence(), "memory")
 
-    done = CliRunner().invoke(compare, [str(one), str(two), "--json"])
+    refused = CliRunner().invoke(compare, [str(one), str(two)])
+    assert isinstance(refused.exception, InputError)
+    assert "scenarios: quota and memory" in str(refused.exception)
 
-    assert json.loads(done.stdout)["environment"][0] == {"name": "scenario", "before": "quota", "after": "memory"}
+    done = CliRunner().invoke(compare, [str(one), str(two), "--json", "--across"])
+    told = json.loads(done.stdout)
+    assert told["environment"][0] == {"name": "scenarios", "before": "quota", "after": "memory"}
+    assert not told["regressed"]
