@@ -230,7 +230,7 @@ run)
 		note "no grpcio (see above): the sockets of a kubelet's node cannot be asked"
 	}
 	;;
-test) install_python '.[test,dev,kubelet,gate]' || cannot "$unavailable" ;;
+test) install_python '.[test,dev,kubelet,gate,fleet]' || cannot "$unavailable" ;;
 esac
 $venv/bin/python -c 'import bcc; bcc.BPF' || cannot "bcc is hidden by another module of that name in $venv"
 echo "$key" >"$stamp"

@@ -38,6 +38,7 @@ VERBS: dict[str, Verb] = {
     "report": Verb(does="Render a saved run or session: table, JSON, JUnit XML."),
     "runs": Verb(does="List what is saved, and remove it."),
     "compare": Verb(does="Compare runs or sessions: the regression gate."),
+    "fleet": Verb(does="Give one answer about many nodes, from their results."),
     "rules": Verb(does="List the rules."),
     "explain": Verb(does="Explain what a rule checks and how to break it."),
     "topology": Verb(does="Show packages, NUMA nodes, caches, cores, threads and devices."),

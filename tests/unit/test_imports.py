@@ -36,6 +36,7 @@ BESIDE: dict[tuple[str, str], str] = {
     ("validators.rules", "validators"): "what rules ask of evidence; nothing of it knows a rule",
     ("validators.registry", "validators.rules"): "the list of the rules",
     ("validators.registry", "validators"): "what a rule is, and the loss rule",
+    ("toolkit.fleet", "toolkit.session"): "which measures gates compare is said once, where a session's index is made",
     ("toolkit.scenario_file", "toolkit.scenario_references"): "one reader in three files",
     ("toolkit.scenario_file", "toolkit.scenario_parts"): "one reader in three files",
 }

@@ -1,1 +1,1 @@
-"""Many results in one answer: the gate between two groups of them. Pure over what was saved."""
+"""Many results in one answer: the gate between two groups of them, and many nodes at once. Pure over what is saved."""

@@ -107,6 +107,17 @@ def to_bytes(value: object, indent: int | None = None) -> bytes:
     return text if text.isascii() and _DELETE not in text else printable_json(text.decode()).encode()
 
 
+def to_lean_json(value: object) -> str:
+    """Write a stage value without the fields that are as where nothing is said, on one line, of printable characters.
+
+    What must be said is always written, and the schema's name first.
+    """
+    data = _adapter(type(value)).dump_python(value, mode="json", exclude_defaults=True)
+    schema = getattr(value, "schema", None)
+    stated = data if schema is None else {"schema": schema, **data}
+    return printable_json(pydantic_core.to_json(stated, inf_nan_mode="null").decode())
+
+
 def printable_json(text: str) -> str:
     r"""Write what cannot be printed in a JSON text as ``\uXXXX``: it means the same, and breaks or forges no line."""
     return _NOT_ASCII.sub(_json_escape, text)

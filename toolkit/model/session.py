@@ -94,6 +94,7 @@ class SessionScenario:
 class Session:
     """What ``session.json`` holds.
 
+    :param cmdline, cgroup: the kernel's command line, and ``v2``, ``hybrid`` or ``v1``: facts that fleets compare.
     :param complete: all scenarios that fit were run; a signal or somebody's work may have ended it before.
     :param blind_spots: what was not seen, without its numbers -> in how many scenarios.
     :param files: each file beside ``session.json`` that holds a run -> its SHA-256, in hexadecimal.
@@ -108,6 +109,8 @@ class Session:
     duration_s: float
     pinproof: str = ""
     kernel: str = ""
+    cmdline: str = ""
+    cgroup: str = ""
     identity: Identity = field(default_factory=Identity)
     counts: dict[str, int] = field(default_factory=dict)
     scenarios: tuple[SessionScenario, ...] = ()

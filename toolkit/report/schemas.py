@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from toolkit.fleet.answer import FleetAnswer
 from toolkit.fleet.values import Comparison
 from toolkit.model.node_record import NodeRecord
 from toolkit.model.serde import json_schema
@@ -22,6 +23,7 @@ FILES = {"claims-file": ClaimsDocument, "scenario-file": ScenarioDocument}
 """Files that users write (YAML), as against those of the run directory."""
 OTHERS: dict[str, tuple[type[Any], str]] = {
     "comparison": (Comparison, "what compare --json prints"),
+    "fleet": (FleetAnswer, "what fleet --json prints"),
     "record": (NodeRecord, "RESULTS/<host>/record.json of a fleet's controller"),
 }
 """What has a version of its own and is no stage of a run, and where it is found."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.evidence import Environment
 from toolkit.model.identity import Identity, digest
 from toolkit.model.scenario import Scenario
-from toolkit.model.serde import to_data
+from toolkit.model.serde import to_data, to_lean_json
 from toolkit.model.session import FILE, MAX_REASON, Session, SessionControl, SessionScenario, SessionVerdict
 from toolkit.model.verdict import Measure, Outcome, Verdict, worst
 from validators.registry import measure_of
@@ -55,6 +54,8 @@ def session_of(
         duration_s=round(duration_s, 1),
         pinproof=environment.pinproof,
         kernel=environment.kernel,
+        cmdline=environment.cmdline,
+        cgroup=environment.cgroup,
         identity=environment.identity or Identity(),
         counts=dict(Counter(str(result.outcome) for result in results)),
         scenarios=tuple(_scenario(result) for result in results if result.outcome is not Outcome.SKIPPED),
@@ -72,15 +73,9 @@ def save_session(folder: Path, session: Session) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(str(folder), error.strerror or str(error), "a directory that can be written") from None
-    text = json.dumps(_lean(to_data(session)), ensure_ascii=True, separators=(",", ":"))
-    return write_atomically(folder / FILE, text.replace('{"name":', '\n{"name":') + "\n")
-
-
-def _lean(value: object) -> object:
-    """Leave out what says nothing: thousands of these files are read together."""
-    if isinstance(value, dict):
-        return {name: _lean(one) for name, one in value.items() if one not in (None, "", [], {}, ())}
-    return [_lean(one) for one in value] if isinstance(value, list) else value
+    # Thousands of these files are read together: what says nothing is left out, and a scenario is a line.
+    text = to_lean_json(session).replace('{"name":', '\n{"name":')
+    return write_atomically(folder / FILE, text + "\n")
 
 
 def _scenario(result: ScenarioResult) -> SessionScenario:

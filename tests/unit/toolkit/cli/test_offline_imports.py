@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-OFFLINE = ("capture", "claims", "compare", "explain", "judge", "report", "rules", "simulate", "topology")
+OFFLINE = ("capture", "claims", "compare", "explain", "fleet", "judge", "report", "rules", "simulate", "topology")
 """``plan`` reads scenarios, whose faults know how they are planted; it observes nothing either."""
 LOADED = """
 import importlib, sys

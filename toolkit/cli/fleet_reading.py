@@ -1,0 +1,199 @@
+"""Thousands of results read on all CPUs; their evidence judged again, and by its hash never twice."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import redirect_stderr, suppress
+from pathlib import Path
+
+from toolkit.cli.saved import run_result
+from toolkit.cli.sessions import judged_session
+from toolkit.disk import write_atomically
+from toolkit.errors import InputError, PinproofError
+from toolkit.fleet import reading
+from toolkit.fleet.reading import Found, Recorded, Report
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Environment
+from toolkit.model.names import from_path
+from toolkit.model.result import Result
+from toolkit.model.serde import MAX_FILE_BYTES, to_bytes
+from toolkit.model.session import FILE, Session
+from toolkit.packed import MAX_PACKED_BYTES
+from toolkit.regular_file import read_regular
+from toolkit.session.index import session_of
+from toolkit.store import load_session, parse_result, parse_session
+
+ALONE = 200
+"""Files that one process reads sooner than others are started."""
+CHUNK = 50
+PACKAGES = ("toolkit", "validators")
+Said = tuple[Session | Result, tuple[str, ...]]
+
+
+def read_all(
+    places: Sequence[Found], *, judge: bool, cache: Path | None, jobs: int, progress: Callable[[int], None]
+) -> Iterator[Report | Recorded]:
+    """Yield what every place says, in their order. :param progress: called with how many are done."""
+    step = 1 if judge else CHUNK
+    chunks = [places[start : start + step] for start in range(0, len(places), step)]
+    work = functools.partial(_chunk, judge=judge, cache=cache, version=source_digest() if judge else "")
+    done = 0
+    for chunk, found in zip(chunks, _worked(chunks, work, jobs, alone=not judge and len(places) <= ALONE), strict=True):
+        done += len(chunk)
+        progress(done)
+        yield from found
+
+
+Work = Callable[[Sequence[Found]], list[Report | Recorded]]
+
+
+def _worked(
+    chunks: Sequence[Sequence[Found]], work: Work, jobs: int, *, alone: bool
+) -> Iterator[list[Report | Recorded]]:
+    if alone or jobs < 2 or len(chunks) < 2:
+        yield from map(work, chunks)
+        return
+    ahead = jobs * 8
+    """What is read is not kept by the pool: as many chunks wait as keep all busy."""
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork")) as pool:
+        waiting: list[Future[list[Report | Recorded]]] = []
+        broken = False
+        for place, chunk in enumerate(chunks):
+            while not broken and len(waiting) < ahead and place + len(waiting) < len(chunks):
+                try:
+                    waiting.append(pool.submit(work, chunks[place + len(waiting)]))
+                except BrokenProcessPool:
+                    broken = True
+            try:
+                if not waiting:
+                    raise BrokenProcessPool
+                yield waiting.pop(0).result()
+            except BrokenProcessPool:
+                broken = True
+                yield [reading.broken(one, "a process that read it was killed (out of memory?)") for one in chunk]
+
+
+def _chunk(places: Sequence[Found], *, judge: bool, cache: Path | None, version: str) -> list[Report | Recorded]:
+    again = functools.partial(judged_again, cache=cache, version=version) if judge else None
+    return [_one(place, again) for place in places]
+
+
+def _one(place: Found, again: Callable[[Path], Said] | None) -> Report | Recorded:
+    try:
+        return reading.read(place, again)
+    except Exception as error:  # of thousands of files of strangers one must not hide the others
+        return reading.broken(place, f"a defect of pinproof, please report it: {type(error).__name__}: {error}")
+
+
+def judged_again(path: Path, *, cache: Path | None, version: str) -> Said:
+    """Judge what lies beside a ``session.json`` or ``result.json``, or take what the same evidence came to before.
+
+    :param cache: a folder of judgements, by the SHA-256 of all that was judged; ``None``: none.
+    :param version: of the code that judges.
+    :raises InputError: it cannot be read.
+    """
+    evidence = _session_files(path) if path.name == FILE else _run_files(path.parent)
+    if path.name != FILE and not any(one.name == "evidence.json" for one in evidence):
+        content = _bytes(path, MAX_FILE_BYTES)
+        return parse_result(content, from_path(path)), (
+            "there is no evidence beside it: its verdicts are taken as they are",
+        )
+    key = _key(version, path.parent, evidence)
+    kept = None if cache is None else _kept(cache / f"{key}.json", path)
+    if kept is not None:
+        return kept
+    said = io.StringIO()
+    with redirect_stderr(said):
+        found = _judged_session(path) if path.name == FILE else run_result(path.parent)[0]
+    notes = tuple(line.removeprefix("pinproof: ").removeprefix(f"{path}: ") for line in said.getvalue().splitlines())
+    if cache is not None:
+        with suppress(PinproofError, OSError):
+            cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_atomically(cache / f"{key}.json", json.dumps(notes).encode() + b"\n" + to_bytes(found))
+    return found, notes
+
+
+def _judged_session(path: Path) -> Session:
+    judged = judged_session(path)
+    saved = judged.session
+    environment = Environment(
+        kernel=saved.kernel,
+        cgroup=saved.cgroup,
+        cmdline=saved.cmdline,
+        cpus_online=CpuSet(),
+        pinproof=saved.pinproof,
+        identity=saved.identity,
+    )
+    return session_of(
+        saved.session,
+        judged.results,
+        environment,
+        started_at=saved.started_at,
+        duration_s=saved.duration_s,
+        complete=saved.complete,
+    )
+
+
+def _session_files(path: Path) -> list[Path]:
+    return [path, *(path.parent / name for name in sorted(load_session(path).files) if name == Path(name).name)]
+
+
+def _run_files(folder: Path) -> list[Path]:
+    """Return the stages of a run with those of its windows; of links nothing."""
+    try:
+        return sorted(one for pattern in ("*.json", "*/*.json") for one in folder.glob(pattern))
+    except OSError as error:
+        raise InputError(str(folder), error.strerror or str(error)) from None
+
+
+def _key(version: str, folder: Path, files: Iterable[Path]) -> str:
+    found = hashlib.sha256(version.encode())
+    for one in files:
+        try:
+            digest = hashlib.sha256(read_regular(one, max(MAX_FILE_BYTES, MAX_PACKED_BYTES))).hexdigest()
+        except OSError as error:
+            digest = error.strerror or str(error)
+        found.update(f"{os.fsencode(one.relative_to(folder))!r} {digest}\n".encode())
+    return found.hexdigest()
+
+
+def _kept(file: Path, path: Path) -> Said | None:
+    """Return a judgement that was kept; what cannot be read is no judgement."""
+    try:
+        head, _, document = read_regular(file, MAX_FILE_BYTES).partition(b"\n")
+        notes = json.loads(head)
+        parse = parse_session if path.name == FILE else parse_result
+        return parse(document, str(file)), tuple(map(str, notes))
+    except (OSError, ValueError, PinproofError, TypeError):
+        return None
+
+
+def _bytes(path: Path, most: int) -> bytes:
+    try:
+        return read_regular(path, most)
+    except OSError as error:
+        raise InputError(str(path), error.strerror or str(error)) from None
+
+
+@functools.cache
+def source_digest() -> str:
+    """Return a hash of the code: another one judges anew."""
+    root, found = Path(__file__).resolve().parents[2], hashlib.sha256()
+    for path in sorted(one for package in PACKAGES for one in (root / package).rglob("*.py")):
+        found.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()
+
+
+def cache_place() -> Path:
+    """Return where judgements are kept unless told otherwise."""
+    if os.geteuid() == 0:
+        return Path("/var/cache/pinproof/judged")
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pinproof/judged"

@@ -1,0 +1,216 @@
+"""A fleet's answer as text: how many of each, what is new, what is broken where, then the nodes that need somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from toolkit.fleet.answer import GREEN, Change, Contrast, FleetAnswer, Hole, Node, Outlier, RuleFound
+from toolkit.fleet.facts import Separating
+from toolkit.model.node_record import NodeOutcome
+from toolkit.model.wording import count, digits
+from toolkit.report.layout import bullets, fitted, paragraph
+from toolkit.report.text import printable
+
+ALL_ROWS = 20
+"""Of so many nodes each has a row; of more only those that are not green, unless all are asked for."""
+MAX_ROWS = 60
+MAX_LINES = 10
+NAMES = 8
+
+
+def render_fleet(answer: FleetAnswer, *, verbose: bool = False) -> str:
+    """Return the text. :param verbose: every node, every line."""
+    most = len(answer.nodes) + len(answer.outliers) + len(answer.blind_spots) if verbose else MAX_LINES
+    parts = [
+        paragraph(headline(answer)),
+        _new(answer, most),
+        _rules("Rules that did not pass, by class", answer.rules, most),
+        _contrasts(answer.contrasts, most),
+        _nodes(answer.nodes, verbose=verbose),
+        _classes(answer),
+        _outliers(answer, most),
+        _holes(answer.holes, most),
+        _blind_spots(answer, most),
+        _twice(answer, most),
+        paragraph(f"{answer.outcome.value.upper()}: {headline(answer)}"),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def headline(answer: FleetAnswer) -> str:
+    """Return how many of each, and who is missing."""
+    nodes = [row for row in answer.nodes if row.expected]
+    text = f"{count(len(answer.nodes), 'node')}: {counted(answer.counts)}"
+    if answer.expected is not None:
+        missing = answer.counts.get(NodeOutcome.NEVER, 0)
+        text += f"; {answer.expected} expected, {missing} of them never reported"
+        others = len(answer.nodes) - len(nodes)
+        text += f", {others} reported that nobody expects" if others else ""
+    return text + "."
+
+
+def counted(counts: Mapping[NodeOutcome, int]) -> str:
+    """Write ``3 failed, 1 stale, 96 passed``."""
+    return ", ".join(f"{number} {outcome}" for outcome, number in counts.items())
+
+
+def _more(lines: Sequence[str], most: int) -> list[str]:
+    cut = [f"and {len(lines) - most} more (--verbose, --json)"] if len(lines) > most else []
+    return [*lines[:most], *cut]
+
+
+def _new(answer: FleetAnswer, most: int) -> str:
+    if answer.changes is None:
+        return ""
+    changes = answer.changes
+    lines = [
+        *_changed("worse", changes.worse),
+        *_changed("better", changes.better),
+        *_changed("otherwise", changes.others),
+        *(f"new: {rule_line(one)}" for one in changes.rules),
+        *(f"new blind spot, {count(one.nodes, 'node')}: {one.text}" for one in answer.blind_spots if one.new),
+    ]
+    return f"New since {changes.since}\n" + bullets(_more(lines, most) or ["nothing"])
+
+
+def _changed(word: str, changes: Sequence[Change]) -> Iterator[str]:
+    """Yield one line for each way of changing, with the hosts."""
+    ways: dict[str, list[str]] = {}
+    for one in changes:
+        way = f"{was(one.before)} to {was(one.after)}"
+        ways.setdefault(way, []).append(one.host)
+    for way, hosts in ways.items():
+        yield f"{word}, {way}: {named(hosts)}"
+
+
+def was(outcome: NodeOutcome | None) -> str:
+    """Write an outcome; a host that is in one answer only has none in the other."""
+    return "not there" if outcome is None else outcome.value
+
+
+def named(hosts: Sequence[str], most: int = NAMES) -> str:
+    """Name hosts, the first few of many."""
+    more = f" and {len(hosts) - most} more" if len(hosts) > most else ""
+    return ", ".join(hosts[:most]) + more
+
+
+def rule_line(one: RuleFound) -> str:
+    """Write a rule that did not pass on a class as one line."""
+    where = f" in {one.where}" if one.where else ""
+    return (
+        f"{one.rule} {one.outcome} on {one.nodes} of {count(one.of, 'node')} of {one.hardware} ({one.software}), "
+        f"such as {one.host}{where}: {one.reason}"
+    )
+
+
+def _rules(title: str, rules: Sequence[RuleFound], most: int) -> str:
+    if not rules:
+        return ""
+    rows = [
+        (one.rule, one.outcome.value, f"{one.nodes}/{one.of}", f"{one.hardware}, {one.software}", _such(one))
+        for one in rules[:most]
+    ]
+    text = f"{title}\n" + fitted(rows, ("rule", "outcome", "nodes", "class", "such as"), (3, 4), (0.4, 0.6))
+    return text + (f"\nand {len(rules) - most} more (--verbose, --json)" if len(rules) > most else "")
+
+
+def _such(one: RuleFound) -> str:
+    where = f" {one.where}" if one.where else ""
+    return f"{one.host}:{where}: {one.reason}"
+
+
+def fact_line(fact: Separating) -> str:
+    """Write a fact that separates nodes as one line."""
+    value = "" if fact.fact.startswith("cmdline ") and fact.value == "present" else f" {fact.value}"
+    same = f" (the same nodes: {named(fact.same, 5)})" if fact.same else ""
+    return (
+        f"{fact.fact}{value}: {fact.bad_with} of {fact.bad} bad, {fact.good_with} of {fact.good} good nodes; "
+        f"by chance {fact.p:.1g}, rate of false discoveries {fact.q:.1g}{same}"
+    )
+
+
+def _contrasts(contrasts: Sequence[Contrast], most: int) -> str:
+    parts = [
+        f"What separates the nodes that came out {one.question} from those that passed\n"
+        + bullets(_more([fact_line(fact) for fact in one.facts], most))
+        for one in contrasts[:most]
+    ]
+    return "\n\n".join(parts)
+
+
+def _nodes(nodes: Sequence[Node], *, verbose: bool) -> str:
+    shown = nodes if verbose or len(nodes) <= ALL_ROWS else [row for row in nodes if row.outcome not in GREEN]
+    if not shown:
+        return ""
+    most = len(shown) if verbose else MAX_ROWS
+    rows = [(row.host, row.outcome.value, _cause(row)) for row in shown[:most]]
+    title = "Nodes" if len(shown) == len(nodes) else "Nodes that are not green"
+    text = f"{title}\n" + fitted(rows, ("node", "outcome", "why"), (2,), (1.0,))
+    return text + (f"\nand {len(shown) - most} more (--verbose, --json)" if len(shown) > most else "")
+
+
+def _cause(row: Node) -> str:
+    return "; ".join((row.cause, *row.notes, *(() if row.expected else ("nobody expects it",))))
+
+
+def _classes(answer: FleetAnswer) -> str:
+    if len(answer.classes) < 2:
+        return ""
+    rows = [
+        (one.hardware or "not known", one.software or "not known", counted(one.counts))
+        for one in answer.classes[:MAX_ROWS]
+    ]
+    return "Classes\n" + fitted(rows, ("hardware", "software", "nodes"), (0, 1, 2), (0.35, 0.3, 0.35))
+
+
+def outlier_line(one: Outlier) -> str:
+    """Write an outlier as one line."""
+    return (
+        f"{one.host}: {one.scenario} {one.about} {one.measure} is {_number(one.value)}, of the {one.of} of its class "
+        f"the median is {_number(one.median)} ({one.z:+.1f} standard deviations)"
+    )
+
+
+def _number(value: float) -> str:
+    return digits(value) if value >= 0 else f"-{digits(-value)}"
+
+
+def _outliers(answer: FleetAnswer, most: int) -> str:
+    if not answer.outliers:
+        return ""
+    lines = _more([outlier_line(one) for one in answer.outliers], most)
+    return f"Far from the others of their class: {count(answer.outliers_count, 'measure')}\n" + bullets(lines)
+
+
+def hole_line(one: Hole) -> str:
+    """Write what was judged nowhere on a class as one line."""
+    where = "that other classes ran" if one.what == "scenarios" else "judged on other classes" if one.anywhere else ""
+    if one.what == "sessions":
+        return f"{one.hardware}: no conformance session, other classes have some"
+    place = "in the whole fleet" if not one.anywhere else "here"
+    return f"{one.hardware}: {count(len(one.names), one.what[:-1])} {where} judged nowhere {place}: " + ", ".join(
+        one.names
+    )
+
+
+def _holes(holes: Sequence[Hole], most: int) -> str:
+    here = [one for one in holes if one.anywhere]
+    nowhere = next((one for one in holes if not one.anywhere), None)
+    lines = _more([hole_line(one).replace("  ", " ") for one in here], most)
+    if nowhere is not None:
+        lines.append(f"rules that no node judged: {', '.join(nowhere.names)}")
+    return "Not covered\n" + bullets(lines) if lines else ""
+
+
+def _blind_spots(answer: FleetAnswer, most: int) -> str:
+    lines = [f"{'new, ' if one.new else ''}{count(one.nodes, 'node')}: {one.text}" for one in answer.blind_spots]
+    return "Not seen\n" + bullets(_more(lines, most)) if lines else ""
+
+
+def _twice(answer: FleetAnswer, most: int) -> str:
+    return "Which machine is which\n" + bullets(_more([one.text for one in answer.twice], most)) if answer.twice else ""
+
+
+def clean(text: str) -> str:
+    """Make one line of text safe for a table of Markdown."""
+    return printable(text).replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
