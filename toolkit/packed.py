@@ -91,55 +91,59 @@ def unpacked(path: Path) -> Iterator[Path]:
     files = read_packed(path)
     with tempfile.TemporaryDirectory(prefix="pinproof-") as place:
         folder = Path(place) / path.name.removesuffix(SUFFIX)
-        _write(folder, files)
+        lay_out(folder, files)
         try:
             yield folder
         except InputError as error:
             raise InputError(str(path), str(error).replace(f"{folder}/", "").replace(f"{folder}: ", "")) from None
 
 
-def read_packed(path: Path) -> dict[str, bytes]:
-    """Return the files of an archive by name.
+def read_packed(path: Path, expected: str = EXPECTED, depth: int = MAX_DEPTH) -> dict[str, bytes]:
+    """Return the files of an archive by name. :param expected: what it should be. :param depth: of its names.
 
     :raises InputError: as :func:`unpacked`.
     """
     try:
         content = read_regular(path, MAX_PACKED_BYTES)
     except OSError as error:
-        raise InputError(str(path), error.strerror or str(error), EXPECTED) from None
+        raise InputError(str(path), error.strerror or str(error), expected) from None
     try:
-        return dict(_members(content, str(path)))
+        return dict(_members(content, str(path), expected, depth))
     except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
-        raise InputError(str(path), f"no archive: {error}", EXPECTED) from None
+        raise InputError(str(path), f"no archive: {error}", expected) from None
 
 
-def _members(content: bytes, where: str) -> Iterable[tuple[str, bytes]]:
+def _members(content: bytes, where: str, expected: str, depth: int) -> Iterable[tuple[str, bytes]]:
     left, seen = MAX_FILE_BYTES, set[str]()
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
         # All of it, with its checksum at the end: a tar by itself does not notice that it was cut.
         raw = file.read(MAX_FILE_BYTES + MAX_MEMBERS * 1024)
         if file.read(1):
-            raise InputError(where, f"more than {MAX_FILE_BYTES} bytes", EXPECTED)
+            raise InputError(where, f"more than {MAX_FILE_BYTES} bytes", expected)
     with tarfile.open(fileobj=io.BytesIO(raw), mode="r:") as tar:
         for number, member in enumerate(tar):
             if number >= MAX_MEMBERS:
-                raise InputError(where, f"more than {MAX_MEMBERS} files", EXPECTED)
+                raise InputError(where, f"more than {MAX_MEMBERS} files", expected)
             name = PurePosixPath(member.name)
             if member.isdir():
                 continue
-            plain = not name.is_absolute() and ".." not in name.parts and 0 < len(name.parts) <= MAX_DEPTH
+            plain = not name.is_absolute() and ".." not in name.parts and 0 < len(name.parts) <= depth
             if not plain or not member.isreg() or "\0" in member.name or str(name) in seen:
-                raise InputError(where, f"member {member.name[:60]!r}", f"{EXPECTED}: plain files, each once")
+                raise InputError(where, f"member {member.name[:60]!r}", f"{expected}: plain files, each once")
             left -= member.size
             if left < 0:
-                raise InputError(where, f"more than {MAX_FILE_BYTES} bytes", EXPECTED)
+                raise InputError(where, f"more than {MAX_FILE_BYTES} bytes", expected)
             inside = tar.extractfile(member)
             assert inside is not None, "it is a regular file"
             seen.add(str(name))
             yield str(name), inside.read()
 
 
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+def lay_out(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files of an archive below a new directory of this process's own.
+
+    :raises InputError: they cannot be written.
+    """
     folder.mkdir()
     try:
         for name, content in files.items():

@@ -20,7 +20,7 @@ RANKS: dict[str, int] = {
     **dict.fromkeys(("toolkit", "toolkit.errors", "toolkit.presence", "toolkit.verbs"), 0),
     **dict.fromkeys(("toolkit.model", "toolkit.disk", "toolkit.regular_file"), 1),
     **dict.fromkeys(("toolkit.allocation", "toolkit.host", "toolkit.store", "toolkit.packed"), 2),
-    **dict.fromkeys(("toolkit.sources", "toolkit.apply", "toolkit.faults", "probes"), 3),
+    **dict.fromkeys(("toolkit.bundle", "toolkit.sources", "toolkit.apply", "toolkit.faults", "probes"), 3),
     **dict.fromkeys(("validators", "validators.rules", "validators.registry"), 3),
     **dict.fromkeys(("toolkit.scenario_parts", "toolkit.scenario_references", "toolkit.scenario_file"), 4),
     **dict.fromkeys(("toolkit.session", "toolkit.fleet"), 5),

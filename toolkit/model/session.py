@@ -99,6 +99,7 @@ class Session:
     :param blind_spots: what was not seen, without its numbers -> in how many scenarios.
     :param files: each file beside ``session.json`` that holds a run -> its SHA-256, in hexadecimal.
     :param counts: outcome -> number of scenarios, those that do not fit this machine (``skipped``) included.
+    :param skipped: scenario that was not run -> the first characters of the reason.
     """
 
     schema: Literal["pinproof.session/1"] = "pinproof.session/1"
@@ -116,3 +117,4 @@ class Session:
     scenarios: tuple[SessionScenario, ...] = ()
     blind_spots: dict[str, int] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)

@@ -61,6 +61,7 @@ def session_of(
         scenarios=tuple(_scenario(result) for result in results if result.outcome is not Outcome.SKIPPED),
         blind_spots=dict(Counter(kind for result in results for kind in set(map(kind_of_spot, result.blind_spots)))),
         files={name: digest for result in results for name, digest in result.files.items()},
+        skipped={result.name: _short(result.reason) for result in results if result.outcome is Outcome.SKIPPED},
     )
 
 
