@@ -268,5 +268,5 @@ def test_sigkill_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_wrong_source_is_told_in_one_line() -> None:
     """A unit that does not compile ends as 'host unsupported' with the compiler's first complaint."""
-    with pytest.raises(HostUnsupportedError, match=r"do not compile: .*error: .*'MAX_"):
+    with pytest.raises(HostUnsupportedError, match=r"do not compile with .*error: .*'MAX_"):
         loader.compile_and_load(Request(sources=("switches/ledger.bpf.c",), settings={}, programs=()))
