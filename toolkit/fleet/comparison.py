@@ -3,7 +3,7 @@
 Pure. First it is asked whether the groups can be compared at all. Verdicts need no statistics: one that failed in
 both is known, not new; one that passed or failed and is now skipped or gone is worse, also one that failed: what is no
 longer judged is a blind spot. Of several repeats one failure is a failure; what is undecided, gone or not seen counts
-where at least half of the repeats say so. Source: docs/gate.md.
+where all repeats say so, or half of them and too many more than before for chance. Source: docs/gate.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 
 from toolkit.fleet.measures import Group, KindOf, compare_measures
-from toolkit.fleet.observed import Found, Observed, ObservedScenario, new_spots
+from toolkit.fleet.observed import Found, Observed, ObservedScenario, new_spots, steady
 from toolkit.fleet.policy import Policy, Waiver
 from toolkit.fleet.values import (
     CONTROL,
@@ -299,9 +299,9 @@ def _compare_scenario(group: Group, name: str, into: _Changes) -> None:
 def _by_key(before: Sequence[ObservedScenario], after: Sequence[ObservedScenario], into: _Changes) -> None:
     keys = sorted({key for one in (*before, *after) for key in one.verdicts})
     for rule, subject in keys:
-        old = _settled([one.found(rule, subject) for one in before])
-        now = _settled([one.found(rule, subject) for one in after])
-        _sort(VerdictChange(rule=rule, subject=subject, before="", after="", reason=""), old, now, into)
+        change = VerdictChange(rule=rule, subject=subject, before="", after="", reason="")
+        found = [[one.found(rule, subject) for one in side] for side in (before, after)]
+        _sort(change, found[0], found[1], into)
 
 
 def _by_count(before: Sequence[ObservedScenario], after: Sequence[ObservedScenario], into: _Changes) -> None:
@@ -328,9 +328,9 @@ def _by_count(before: Sequence[ObservedScenario], after: Sequence[ObservedScenar
 def _controls(before: Sequence[ObservedScenario], after: Sequence[ObservedScenario], into: _Changes) -> None:
     """A promise that is broken on purpose and no longer noticed."""
     for name in sorted({name for one in (*before, *after) for name in one.controls}):
-        old = _settled([one.controls.get(name) for one in before])
-        now = _settled([one.controls.get(name) for one in after])
-        _sort(VerdictChange(rule=CONTROL, subject=name, before="", after="", reason=""), old, now, into)
+        change = VerdictChange(rule=CONTROL, subject=name, before="", after="", reason="")
+        found = [[one.controls.get(name) for one in side] for side in (before, after)]
+        _sort(change, found[0], found[1], into)
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +360,14 @@ def _settled(found: Sequence[Found | None]) -> _Settled:
     return _Settled(Outcome.PASSED, passed, f"undecided in {undecided} of {len(found)} repeats" if undecided else "")
 
 
-def _sort(change: VerdictChange, old: _Settled, now: _Settled, into: _Changes) -> None:
+def _by_chance(before: Sequence[Found | None], after: Sequence[Found | None]) -> bool:
+    """Say whether what did not pass in some repeats of NEW may be so by chance."""
+    bad, worse = (sum(one is None or one[0] is not Outcome.PASSED for one in side) for side in (before, after))
+    return not steady((bad, len(before)), (worse, len(after)))
+
+
+def _sort(change: VerdictChange, before: Sequence[Found | None], after: Sequence[Found | None], into: _Changes) -> None:
+    old, now = _settled(before), _settled(after)
     change = replace(
         change,
         before=NEW if old.outcome is None else str(old.outcome),
@@ -373,7 +380,8 @@ def _sort(change: VerdictChange, old: _Settled, now: _Settled, into: _Changes) -
         if now.minority and not old.minority:
             into.others.append(replace(change, reason=now.minority))
     elif _worse(old.outcome, now.outcome):
-        into.regressions.append(change)
+        chance = now.outcome is not Outcome.FAILED and _by_chance(before, after)
+        (into.others if chance else into.regressions).append(change)
     elif _better(old.outcome, now.outcome):
         into.improvements.append(change)
     else:

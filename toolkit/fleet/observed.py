@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from math import comb
 
 from toolkit.model.blind_spots import kind_of_spot
 from toolkit.model.claims import ClaimSet
@@ -26,6 +27,8 @@ Found = tuple[Outcome, str]
 _OF_ONE_RUN = ("node", "machine", "boot_id", "session", "job", "hardware")
 """Parts of an identity that are compared by themselves, or differ in every run."""
 HEALTH = "evidence-health"
+CHANCE = 0.01
+"""As often is said of equal sides that a blind spot or a doubt is more frequent in the one."""
 UNSEEN, UNSAMPLED = "CPUs {} were not seen", "CPUs {} are no longer sampled"
 
 
@@ -214,8 +217,26 @@ def _spots(coverage: Coverage) -> dict[str, str]:
     return found
 
 
+def steady(before: tuple[int, int], after: tuple[int, int]) -> bool:
+    """Say whether what some repeats of NEW have is more than chance: all have it, or half and more, and so many more
+    than before that Fisher's exact test says so.
+
+    :param before, after: how many of how many have it.
+    """
+    (had, runs), (has, repeats) = before, after
+    if has == repeats:
+        return True
+    every = comb(runs + repeats, had + has)
+    at_least = sum(
+        comb(repeats, number) * comb(runs, had + has - number)
+        for number in range(has, min(repeats, had + has) + 1)
+        if had + has - number <= runs
+    )
+    return 2 * has >= repeats and at_least / every <= CHANCE
+
+
 def new_spots(base: Iterable[Observed], new: Iterable[Observed]) -> dict[str, str]:
-    """Return the blind spots of at least half of ``new``, and less of ``base``: their text -> in how many."""
+    """Return the blind spots of ``new`` that fewer than half of ``base`` have: their text -> in how many."""
     before, after = list(base), list(new)
     seen = Counter(kind for one in after for kind in one.blind_spots)
     known = Counter(kind for one in before for kind in one.blind_spots)
@@ -223,7 +244,7 @@ def new_spots(base: Iterable[Observed], new: Iterable[Observed]) -> dict[str, st
     found: dict[str, str] = {}
     cpus: dict[str, list[int]] = {}
     for kind, number in seen.items():
-        if 2 * number < len(after) or 2 * known[kind] >= max(1, len(before)):
+        if 2 * known[kind] >= max(1, len(before)) or not steady((known[kind], len(before)), (number, len(after))):
             continue
         text = texts[kind]
         if text in (UNSEEN, UNSAMPLED):

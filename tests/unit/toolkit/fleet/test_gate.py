@@ -121,8 +121,8 @@ def test_a_failure_of_both_is_known_but_not_passed() -> None:
     assert [(one.rule, one.subject) for one in found.required] == [(RULE, SUBJECT)]
 
 
-@pytest.mark.parametrize(("bad", "red"), [(1, False), (3, False), (4, True), (7, True)])
-def test_what_is_undecided_counts_where_half_of_the_repeats_say_so(bad: int, red: bool) -> None:
+@pytest.mark.parametrize(("bad", "red"), [(1, False), (4, False), (6, True), (7, True)])
+def test_what_is_undecided_counts_where_it_is_more_than_chance(bad: int, red: bool) -> None:
     """A node that was busy once is no regression; it is said. One failure is a failure."""
     base = [observed(at) for at in range(0, 14, 2)]
 
