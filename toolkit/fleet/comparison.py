@@ -204,23 +204,28 @@ def _listed(names: Iterable[str]) -> str:
 
 def _groups(asked: Asked) -> list[Group]:
     """Part the runs into those that are compared with each other: by node, where a node is in both; else all."""
-    before, after = ({one.node for one in side} for side in (asked.base, asked.new))
+    sides = [_by_node(side) for side in (asked.base, asked.new, asked.confirm)]
+    before, after = set(sides[0]), set(sides[1])
     if not before & after or before == after == {""}:
         names = {*before, *after} - {""}
-        return [_group(asked, names.pop() if len(names) == 1 else "", None)]
-    return [_group(asked, node, node) for node in sorted(before | after)]
+        return [_group(asked, names.pop() if len(names) == 1 else "", (asked.base, asked.new, asked.confirm))]
+    return [_group(asked, node, [side.get(node, ()) for side in sides]) for node in sorted(before | after)]
 
 
-def _group(asked: Asked, name: str, node: str | None) -> Group:
-    def of(runs: Sequence[Observed]) -> tuple[Observed, ...]:
-        return tuple(one for one in runs if node is None or one.node == node)
+def _by_node(runs: Iterable[Observed]) -> dict[str, list[Observed]]:
+    found: dict[str, list[Observed]] = {}
+    for one in runs:
+        found.setdefault(one.node, []).append(one)
+    return found
 
-    base, new = of(asked.base), of(asked.new)
+
+def _group(asked: Asked, name: str, sides: Sequence[Sequence[Observed]]) -> Group:
+    base, new, confirm = map(tuple, sides)
     return Group(
         name=name,
         base=base,
         new=new,
-        confirm=of(asked.confirm),
+        confirm=confirm,
         control=frozenset({name} if any(fnmatchcase(name, one) for one in asked.control) else ()),
         hardware=next((one.hardware.name for one in (*new, *base) if one.hardware is not None), ""),
     )
@@ -297,7 +302,10 @@ def _compare_scenario(group: Group, name: str, into: _Changes) -> None:
 
 
 def _by_key(before: Sequence[ObservedScenario], after: Sequence[ObservedScenario], into: _Changes) -> None:
-    keys = sorted({key for one in (*before, *after) for key in one.verdicts})
+    every = (*before, *after)
+    # An index does not say which passed and which were skipped: those are counted.
+    bad = tuple(Outcome) if all(one.named for one in every) else (Outcome.FAILED, Outcome.UNDECIDED)
+    keys = sorted({key for one in every for key, found in one.verdicts.items() if found[0] in bad})
     for rule, subject in keys:
         change = VerdictChange(rule=rule, subject=subject, before="", after="", reason="")
         found = [[one.found(rule, subject) for one in side] for side in (before, after)]
@@ -305,11 +313,12 @@ def _by_key(before: Sequence[ObservedScenario], after: Sequence[ObservedScenario
 
 
 def _by_count(before: Sequence[ObservedScenario], after: Sequence[ObservedScenario], into: _Changes) -> None:
-    """What an index only counts: verdicts that are gone have no name there."""
-    if all(one.passed is None for one in (*before, *after)) or not before or not after:
-        return
-    rules = sorted({rule for one in before for rule in (one.passed or {})} | {k[0] for b in before for k in b.verdicts})
-    for rule in rules:
+    """What is only counted: verdicts that are gone have no name there."""
+    every = (*before, *after)
+    rules = {rule for one in every for rule in one.passed}
+    if not all(one.named for one in every):
+        rules |= {rule for one in every for rule, _ in one.verdicts}
+    for rule in sorted(rules) if before and after else ():
         old, now = sorted(one.count(rule) for one in before), sorted(one.count(rule) for one in after)
         least, most = old[(len(old) - 1) // 2], now[len(now) // 2]
         if most < least:
@@ -322,7 +331,7 @@ def _by_count(before: Sequence[ObservedScenario], after: Sequence[ObservedScenar
             )
             into.regressions.append(change)
         else:
-            into.unchanged += min((one.passed or {}).get(rule, 0) for one in (*before, *after))
+            into.unchanged += min(one.passing(rule) for one in every)
 
 
 def _controls(before: Sequence[ObservedScenario], after: Sequence[ObservedScenario], into: _Changes) -> None:

@@ -22,7 +22,8 @@ from toolkit.model.wording import count
 Key = tuple[str, str, str, str]
 """Scenario, rule, subject, measure."""
 KindOf = Callable[[str, str], MeasureKind | None]
-FALSE_DISCOVERIES = 0.05
+FALSE_DISCOVERIES = 0.1
+"""One in ten of what is suspect may be chance: one more repeat follows before anything is red."""
 MIN_CONTROLS = 3
 
 

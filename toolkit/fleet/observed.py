@@ -37,7 +37,8 @@ class ObservedScenario:
     """One scenario of it.
 
     :param verdicts: (rule, subject) -> outcome, of those that are known by name.
-    :param passed: rule -> how many passed that ``verdicts`` does not name; ``None``: it names them all.
+    :param passed: rule -> how many passed that ``verdicts`` does not name.
+    :param named: ``verdicts`` names all that have evidence, also those that passed or were skipped.
     :param measures: ``rule subject`` -> name -> value, of those that gates compare.
     :param promises: hash of what was asked for and promised; empty: not known.
     """
@@ -45,21 +46,27 @@ class ObservedScenario:
     name: str
     promises: str = ""
     verdicts: Mapping[tuple[str, str], Found] = field(default_factory=dict)
-    passed: Mapping[str, int] | None = None
+    passed: Mapping[str, int] = field(default_factory=dict)
+    named: bool = True
     controls: Mapping[str, Found] = field(default_factory=dict)
     measures: Mapping[str, Mapping[str, int | float]] = field(default_factory=dict)
 
     def found(self, rule: str, subject: str) -> Found | None:
         """Return the outcome of a verdict; ``None``: there is none. Of what an index counts: passed, if any did."""
         known = self.verdicts.get((rule, subject))
-        if known is None and self.passed is not None and self.passed.get(rule):
+        if known is None and self.passed.get(rule):
             return Outcome.PASSED, ""
         return known
 
     def count(self, rule: str) -> int:
         """Return how many verdicts of a rule there are, without those that were skipped."""
         named = sum(key[0] == rule and found[0] is not Outcome.SKIPPED for key, found in self.verdicts.items())
-        return named + (self.passed or {}).get(rule, 0)
+        return named + self.passed.get(rule, 0)
+
+    def passing(self, rule: str) -> int:
+        """Return how many verdicts of a rule passed."""
+        named = sum(key[0] == rule and found[0] is Outcome.PASSED for key, found in self.verdicts.items())
+        return named + self.passed.get(rule, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +150,7 @@ def _indexed(scenario: SessionScenario) -> ObservedScenario:
         promises=scenario.promises,
         verdicts=_others(scenario),
         passed=scenario.passed,
+        named=False,
         controls={one.name: (one.outcome, one.reason) for one in scenario.controls},
         measures=scenario.measures,
     )
@@ -170,6 +178,7 @@ def _judged(
         name=result.name,
         promises=index.promises,
         verdicts=named | planned,
+        passed={rule: number for rule, number in index.passed.items() if rule not in rules},
         controls={name: (one.outcome, one.reason) for name, one in zip(names, result.controls, strict=True)},
         measures=measures,
     )

@@ -22,13 +22,16 @@ from tests.unit.toolkit.fleet.sessions_builder import (
     scenario,
     session,
 )
+from tests.unit.toolkit.report.results_builder import healthy, result_of
 from toolkit.fleet.comparison import Asked, differences
 from toolkit.fleet.observed import Observed, of_session
 from toolkit.fleet.policy import EffectRule, Policy
 from toolkit.fleet.values import BETTER, SAME, SUSPECT, UNDECIDED, WORSE, Comparison
+from toolkit.model.conformance import ScenarioResult
 from toolkit.model.identity import HardwareClass, Identity
 from toolkit.model.session import SessionVerdict
-from toolkit.model.verdict import Outcome
+from toolkit.model.verdict import Outcome, Verdict
+from toolkit.session.index import gated_measures, session_of
 from validators.registry import measure_of
 
 
@@ -302,3 +305,33 @@ def test_the_same_runs_give_the_same_answer() -> None:
     """The bootstrap's seed is fixed."""
     base, new = noisy(1, EVEN), noisy(2, ODD, usage_cpus=0.95)
     assert gate(base, new) == gate(base, new)
+
+
+def test_an_index_alone_is_held_against_runs_that_were_judged_again() -> None:
+    """An index counts what passed, and does not name what was skipped: neither is news, in either direction."""
+    verdicts = result_of(healthy()).verdicts
+    assert {one.outcome for one in verdicts} >= {Outcome.PASSED, Outcome.SKIPPED}
+    planned = Verdict(rule="admission", subject="a", outcome=Outcome.PASSED, reason="", measures={})
+    result = ScenarioResult(
+        name="s",
+        title="s",
+        catalogue=(),
+        outcome=Outcome.PASSED,
+        reason="",
+        verdicts=(planned, *verdicts),
+        promises="p",
+    )
+    index = session_of("x", [result], healthy().environment, started_at="", duration_s=1.0, complete=True)
+    again = replace(result, verdicts=verdicts)
+    alone, judged = of_session(index), of_session(index, judged={"s": (again, gated_measures(verdicts))})
+    failed = replace(verdicts[0], outcome=Outcome.FAILED)
+    worse = replace(again, verdicts=(failed, *verdicts[1:]))
+    less = replace(again, verdicts=verdicts[1:])
+
+    for base, new in ((alone, judged), (judged, alone), (judged, judged), (alone, alone)):
+        found = gate([base], [new])
+        assert (found.outcome, found.improvements, found.other_changes) == (Outcome.PASSED, (), ())
+        assert found.unchanged > 1
+    for bad in (worse, less):
+        assert gate([alone], [of_session(index, judged={"s": (bad, {})})]).regressed
+        assert gate([judged], [of_session(index, judged={"s": (bad, {})})]).regressed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,3 +150,10 @@ def test_findings_without_a_rule_are_waived_by_a_word(rule: str) -> None:
 
     assert gate([base], [new]).regressed
     assert not gate([base], [new], policy=Policy(waivers=(waiver(rule=rule),))).regressed
+
+
+def test_the_page_shows_a_policy_that_is_one() -> None:
+    """The example of docs/gate.md."""
+    page = (Path(__file__).resolve().parents[4] / "docs" / "gate.md").read_text()
+    policy = parse_policy(page.split("```yaml\n")[1].split("```")[0], "docs/gate.md", AT)
+    assert (policy.repeats, len(policy.effects), len(policy.waivers)) == (9, 2, 1)
