@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import tempfile
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.monitoring import DASHBOARDS, RULES, alerts, dashboard_queries, panels
 from tests.programs import needed
+from tests.unit.toolkit.cli.command_line import pinproof
+from tests.unit.toolkit.fleet.fleet_builder import save, session
 from tests.unit.validators.evidence_builder import claim_set, evidence, intruder
 from toolkit.model.evidence import OwnerClass
 from toolkit.model.result import make_result
@@ -37,8 +41,22 @@ def exported() -> dict[str, set[str]]:
     look = SessionState(counters=counters, open=found, last=result, window_s=30.0)
     text = generate_latest(registry_of(claim_set, lambda: look, judge)).decode()
     return {
-        sample.name: set(sample.labels) for family in text_string_to_metric_families(text) for sample in family.samples
+        sample.name: set(sample.labels)
+        for one in (text, of_fleet())
+        for family in text_string_to_metric_families(one)
+        for sample in family.samples
     }
+
+
+@cache
+def of_fleet() -> str:
+    """The textfile of an answer about three hosts, of which one fails and one is missing."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        save(place, "a", session("a"))
+        save(place, "b", session("b", fails="cpuset-containment"))
+        pinproof("fleet", place, "--expect", "a,b,c", "--textfile", place / "fleet.prom")
+        return (place / "fleet.prom").read_text()
 
 
 def queries() -> list[str]:

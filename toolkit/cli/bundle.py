@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -22,8 +23,9 @@ from toolkit.cli.saved import run_result
 from toolkit.cli.sessions import is_session, judged_session, located, opened
 from toolkit.disk import write_output
 from toolkit.errors import InputError
+from toolkit.fleet.policy import parse_policy
 from toolkit.model import names
-from toolkit.model.serde import to_bytes
+from toolkit.model.serde import read_text, to_bytes
 from toolkit.model.session import FILE
 from toolkit.packed import MAX_PACKED_BYTES, SUFFIX, archive, directory_files, is_packed, lay_out, read_packed
 from toolkit.regular_file import read_regular
@@ -31,6 +33,8 @@ from toolkit.report.statement import Statement, of_run, of_session, render_state
 from toolkit.session.redaction import Names, collect, collect_session, redacted_run, redacted_session, refuse_left
 from toolkit.store import STAGES, load_session
 from toolkit.verbs import VERBS
+
+MAX_POLICY_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +53,16 @@ class _Evidence:
 )
 @click.option("--sign", "key", type=click.Path(path_type=Path), metavar="KEY", help="Sign it: a key of ssh-keygen.")
 @click.option("--redact", is_flag=True, help="Replace names of the machine, of pods and of cgroups by tokens.")
+@click.option(
+    "--policy",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A gate's policy (docs/gate.md): the statement names what it waived at the time of the evidence, and by whom.",
+)
 @click.option("--statement", "only_words", is_flag=True, help="Print (or write) the statement alone.")
-def command(run: Path, output: Path | None, key: Path | None, redact: bool, only_words: bool) -> None:
+def command(
+    run: Path, output: Path | None, key: Path | None, redact: bool, policy: Path | None, only_words: bool
+) -> None:
     """Put RUN (a run, a packed run, a session, or another bundle) into one file: the evidence, a manifest of SHA-256,
     and a statement in words. It is judged again first. The same evidence gives the same bytes.
 
@@ -64,10 +76,14 @@ def command(run: Path, output: Path | None, key: Path | None, redact: bool, only
     with handed_on(located(run)) as place, ExitStack() as stack:
         evidence = _collected(place, run, stack)
         found = _judged(evidence, Path(stack.enter_context(_place())), redact=False)
+        waived = _waived(found, policy)
         if redact:
-            evidence = _redacted(evidence, Path(stack.enter_context(_place())))
+            hidden = Names()
+            evidence = _redacted(evidence, Path(stack.enter_context(_place())), hidden)
             plain, found = found, _judged(evidence, Path(stack.enter_context(_place())), redact=True)
             _same_outcomes(plain, found, evidence)
+            waived = {hidden.clean(what): hidden.clean(why) for what, why in waived.items()}
+        found = replace(found, waived=waived)
     words = render_statement(found)
     if only_words:
         code = 0
@@ -139,9 +155,27 @@ def _judged(evidence: _Evidence, place: Path, *, redact: bool) -> Statement:
     return of_run(result, evidence.name, redacted=redact)
 
 
-def _redacted(evidence: _Evidence, place: Path) -> _Evidence:
+def _waived(found: Statement, path: Path | None) -> dict[str, str]:
+    """Return what a policy bore with when the evidence was made -> why, and by whom."""
+    if path is None:
+        return {}
+    try:
+        at = datetime.fromisoformat(found.started_at)
+    except ValueError:
+        raise InputError(found.name, f"started at {found.started_at[:40]!r}", "a time, for waivers") from None
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    policy = parse_policy(read_text(path, "a gate's policy", MAX_POLICY_BYTES), str(path), at)
+    hardware = found.identity.hardware.name if found.identity.hardware is not None else ""
+    waived = {}
+    for scenario, rule, subject in found.bad:
+        for waiver in policy.waived(at):
+            if waiver.matches(rule, subject, scenario, hardware, found.identity.node):
+                waived[" ".join(filter(None, (scenario, rule, subject)))] = waiver.text
+    return waived
+
+
+def _redacted(evidence: _Evidence, place: Path, found: Names) -> _Evidence:
     """Replace the names: first they are found in all runs, so that one has the same token in each."""
-    found = Names()
     if evidence.kind == "run":
         lay_out(place / "run", evidence.files)
         collect(place / "run", found)

@@ -60,6 +60,15 @@ class Statement:
     redacted: bool = False
     waived: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def bad(self) -> Iterator[tuple[str, str, str]]:
+        """Scenario (empty: a run), rule and subject of what failed or is undecided."""
+        for part in self.parts:
+            scenario = part.name if self.kind == "session" else ""
+            for verdict in part.verdicts:
+                if verdict.outcome in (Outcome.FAILED, Outcome.UNDECIDED):
+                    yield scenario, verdict.rule, verdict.subject
+
 
 def of_run(result: Result, name: str, *, redacted: bool) -> Statement:
     """Return what the statement about a run is made of."""

@@ -419,6 +419,28 @@ def test_a_statement_says_what_is_not_shown(tmp_path: Path) -> None:
     assert "Nothing." in part["Waived"]
 
 
+def test_a_statement_says_what_is_waived_and_by_whom(tmp_path: Path) -> None:
+    """Of the waivers those that held on the day of the evidence; what is waived stays broken."""
+    escape = replace(use("db", 0, switches=1, run_ns=9, samples=0), out_of_set_switches=1, out_of_set_ns=9)
+    found = balanced(evidence(cpu_use=(*evidence().cpu_use, escape)))
+    run = save_run(tmp_path / "run", claims=claim_set(), evidence=found)
+    policy = tmp_path / "policy.yaml"
+    text = (
+        "apiVersion: pinproof/v1\nkind: GatePolicy\nwaivers:\n"
+        "- {rule: cpuset-containment, subject: db, reason: new kernel, issue: OPS-7, owner: dana, until: DAY}\n"
+    )
+    day = found.started_at[:10]
+    policy.write_text(text.replace("DAY", day))
+    said = pinproof("bundle", run, "--statement", "--policy", policy).stdout
+    waived = said.partition("## Waived")[2].partition("##")[0]
+    assert "cpuset-containment db: new kernel (OPS-7, dana, until" in waived
+    assert "`cpuset-containment` db" in said.partition("## Broken")[2].partition("##")[0]
+    policy.write_text(text.replace("DAY", "2020-01-01"))
+    said = pinproof("bundle", run, "--statement", "--policy", policy).stdout
+    assert "Nothing." in said.partition("## Waived")[2].partition("##")[0]
+    assert pinproof("bundle", run, "--statement", "--policy", tmp_path / "none").exit_code == 2
+
+
 def test_a_stranger_s_name_is_no_markup(tmp_path: Path) -> None:
     """Markdown that somebody hides in a name stays text."""
     claims, found = private()
