@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -58,7 +59,8 @@ class Begun:
 
 
 def begin(folder: Path, *arguments: object, env: Mapping[str, str] | None = None) -> Begun:
-    """Begin a verb in this directory."""
+    """Begin a verb in this directory, which is also where it saves unless told otherwise."""
+    env = {**(os.environ if env is None else env), "PINPROOF_RUNS": str(folder / "runs")}
     pipe, command = subprocess.PIPE, [*PINPROOF, *map(str, arguments)]
     return Begun(subprocess.Popen(command, cwd=folder, env=env, stdout=pipe, stderr=pipe, text=True), folder)
 

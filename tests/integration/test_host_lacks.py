@@ -138,7 +138,7 @@ def test_a_strange_cache_is_said(tmp_path: Path, place: str, deed: str, said: st
     assert done.returncode in (0, 3), done.stderr
     assert said in done.stderr
     assert "are not read, and none is written" in done.stderr
-    assert done.stderr.count("\n") == 1, done.stderr
+    assert len([line for line in done.stderr.splitlines() if "armed: " not in line]) == 1, done.stderr
 
 
 def test_no_kernel_headers_are_needed(tmp_path: Path, place: str) -> None:

@@ -179,8 +179,8 @@ def _show(results: list[ScenarioResult], index: Session, *, as_json: bool, verbo
 
 
 def _save(runs: Path, index: Session) -> None:
-    """Save the index, last of all; of a session in which nothing ran there is none."""
-    if index.scenarios:
+    """Save the index, last of all. Where no run was made, or could be saved, there is none: that has been said."""
+    if index.files:
         save_session(runs / index.session, index)
 
 

@@ -222,11 +222,11 @@ def _watch(
             windows = begin(window_s=cut.window_s, duration_s=window.duration_s)
             rotation = Rotation(path, cut.keep, windows.sums)
             watched = count(len((now() if now else claims).claims), "claim")
-            show_line(f"armed: {watched}, windows of {cut.window_s:g} s")
             with (
                 metrics.served(now or (lambda: claims), windows.state),
                 progress(window.duration_s or 1, "watching") as bar,
             ):
+                show_line(f"armed: {watched}, windows of {cut.window_s:g} s")
 
                 def tick(passed: float) -> None:
                     if follower is not None:

@@ -453,7 +453,7 @@ def _until(argv: list, folder: str, timeout_s: float, grace_s: float) -> tuple:
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
-                env={**os.environ, "LC_ALL": "C.UTF-8"},
+                env={**os.environ, "LC_ALL": "C.UTF-8", "PINPROOF_RUNS": "runs"},
             )
         except OSError as error:
             return 127, "", str(error), False
