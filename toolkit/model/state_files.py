@@ -137,5 +137,7 @@ class StateReading:
     """CPUs that were configured as reserved, as far as known; ``None``: no configuration was read, or not noted yet."""
     strict_reservation: bool = False
     """Whether they are in no set then."""
+    cpu_written_at: str = ""
+    """When the CPU manager's file was written last, by its own time: ISO 8601, UTC; empty: not read."""
     modelled: bool = False
     """Whether pinproof's model wrote the files, because no kubelet is here."""

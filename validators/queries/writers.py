@@ -61,9 +61,9 @@ def when(evidence: Evidence, at_ns: int) -> str:
 
 
 MEASURES = (*words("written_file", "written_value", "written_at_ms", "writer_pid", "writer_tid", "writer_comm"),)
-PLACED = (*words("author_did", "author_at_ms", "author_pid", "author_tid", "author_comm"),)
-"""What :func:`placed` measures."""
 """What :func:`of` adds to a verdict."""
+PLACED = (*words("author_did", "author_at_ms", "author_pid", "author_tid", "author_comm"),)
+"""What :func:`placed` adds."""
 
 
 def of(

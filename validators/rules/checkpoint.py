@@ -14,6 +14,7 @@ from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.state_files import cpu_state, memory_state, standing
 from validators.witness import Witness
+from validators.wording import clock
 
 ID = "checkpoint"
 CPU, MEMORY = "cpu_manager_state", "memory_manager_state"
@@ -87,7 +88,7 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, *, 
     faults = faults or [*map(str, standing.lasted(readings, by_each))]
     faults = faults or [*map(str, standing.lasted(readings, cpu_state.leaks, leaked_ns))]
     if faults:
-        return verdict(Outcome.FAILED, summary(faults))
+        return verdict(Outcome.FAILED, summary(faults) + _written(last.cpu_written_at))
     if moments:
         return verdict(Outcome.UNDECIDED, summary(moments))
     if cpu_state.fresh(file):
@@ -121,6 +122,14 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, *, 
 def _period_s(claims: ClaimSet) -> float:
     """A pod's CPUs are taken back at the next reconcile after it has ended; its containers end some seconds before."""
     return RECONCILE_S if claims.reconcile_period_s is None else claims.reconcile_period_s
+
+
+def _written(at: str) -> str:
+    """Return when the file was written last, for the end of a sentence: whoever wrote it left no more than that."""
+    wall = clock(at, 0)
+    if not wall:
+        return ""
+    return f"; the file was last written on {at[:10]} at {wall}, by whom is not known: no witness sees who writes it"
 
 
 def _memory(file: MemoryStateFile, readings: list[StateReading], *, followed: bool) -> Verdict:

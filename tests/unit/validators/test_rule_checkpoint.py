@@ -246,3 +246,17 @@ def test_files_of_a_real_kubelet() -> None:
             assert verdicts[0].reason.startswith(EMPTY_POOL), path
         assert verdicts[0].outcome is (Outcome.PASSED if file.default else Outcome.FAILED), (path, verdicts[0].reason)
     assert exhausted >= 5
+
+
+def test_a_broken_file_says_when_it_was_written_and_that_nobody_saw_by_whom() -> None:
+    """No witness sees who writes a state file: its own time is all that is known, and that is said."""
+    good = reading(GOOD)
+    assert good.cpu is not None
+    written = replace(good, cpu_written_at="2026-11-21T23:59:58.123+00:00")
+    broken = replace(written, cpu=replace(good.cpu, checksum_ok=False))
+
+    assert judged(broken).outcome is Outcome.FAILED
+    assert (
+        "; the file was last written on 2026-11-21 at 23:59:58.123 UTC, by whom is not known" in judged(broken).reason
+    )
+    assert "written" not in judged(written).reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from toolkit.errors import InputError
 from toolkit.host.environment import summary
@@ -13,7 +14,7 @@ from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence,
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.memory_units import NO_LIMIT, limit_in_force
 from toolkit.model.names import from_text, printable
-from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer
+from toolkit.model.node_reading import STATE_WRITTEN, UNIFIED, NodeReading, RuntimeContainer
 from toolkit.model.runtimes import INIT_NAMES
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise
@@ -30,6 +31,8 @@ RULES = (
     *("smt-alignment", "numa-alignment"),
 )
 """The rules that a still picture can answer."""
+LAST_S = 253402300799.0
+"""9999-12-31: no time of a file lies after it."""
 _NODE = re.compile(r"^/sys/devices/system/node/node(\d{1,4})/cpulist: ?(.*)$", re.MULTILINE)
 
 
@@ -209,8 +212,16 @@ def state_readings(reading: NodeReading, node: NodeClaims, online: CpuSet) -> tu
             union_known=node.settings.union_known,
             reserved_cpus=None if node.settings.problem else node.claims.reserved_cpus,
             strict_reservation=node.claims.strict_reservation,
+            cpu_written_at=_moment(reading.read_at_s.get(STATE_WRITTEN)),
         ),
     )
+
+
+def _moment(epoch_s: float | None) -> str:
+    """Write a file's time; a capture is another's: what is no time is none."""
+    if epoch_s is None or not 0 < epoch_s < LAST_S:
+        return ""
+    return datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="milliseconds")
 
 
 def _containers(reading: NodeReading) -> tuple[KnownContainer, ...] | None:
