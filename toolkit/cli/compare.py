@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from toolkit import presence
+from toolkit.cli.bundles import handed_on
 from toolkit.cli.common import json_option, print_json, say_line
 from toolkit.cli.ending import leave, write_or_print
 from toolkit.cli.saved import result_of
@@ -66,7 +67,7 @@ def command(
     markdown: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare NEW with BASE: runs, packed runs, sessions, result.json files, or directories of them.
+    """Compare NEW with BASE: runs, packed runs, sessions, bundles, result.json files, or directories of them.
 
     What has evidence is judged again; saved verdicts are used only where no evidence exists. Measures need repeats: of
     one node at least seven runs of each, by turns; of a rollout seven nodes, before and after.
@@ -172,10 +173,11 @@ def _below(path: Path, wanted: Callable[[Path], bool], depth: int) -> Iterable[P
 
 
 def _read(path: Path, unproven: list[Path]) -> Observed:
-    if is_session(path):
-        return _session(path.parent if path.name == FILE else path, unproven)
-    with opened(path) as folder:
-        found = result_of(folder)
+    with handed_on(path) as place:
+        if is_session(place):
+            return _session(place.parent if place.name == FILE else place, unproven)
+        with opened(place) as folder:
+            found = result_of(folder)
     asked, claims = found.scenario, found.claims
     return of_result(
         found.result,

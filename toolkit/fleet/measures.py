@@ -12,6 +12,7 @@ from itertools import pairwise
 from statistics import median
 
 from toolkit.fleet import statistics, values
+from toolkit.fleet.exact import false_discovery
 from toolkit.fleet.observed import Observed
 from toolkit.fleet.policy import Policy
 from toolkit.fleet.values import SAME, SUSPECT, UNDECIDED, WORSE, MeasureChange
@@ -206,7 +207,7 @@ def by_turns(base: Sequence[Observed], new: Sequence[Observed]) -> bool:
 def _tested(asked: Sequence[_Asked]) -> list[MeasureChange]:
     worse = [statistics.beyond(one.base, one.new, _sign(one.change) * one.change.smallest) for one in asked]
     better = [statistics.beyond(one.base, one.new, -_sign(one.change) * one.change.smallest) for one in asked]
-    sure_worse, sure_better = statistics.adjusted(worse), statistics.adjusted(better)
+    sure_worse, sure_better = false_discovery(worse), false_discovery(better)
     return [
         _answer(one, bad <= FALSE_DISCOVERIES, good <= FALSE_DISCOVERIES)
         for one, bad, good in zip(asked, sure_worse, sure_better, strict=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from math import comb
 
+from toolkit.fleet.exact import fisher
 from toolkit.model.blind_spots import kind_of_spot
 from toolkit.model.claims import ClaimSet
 from toolkit.model.conformance import ScenarioResult
@@ -235,13 +235,8 @@ def steady(before: tuple[int, int], after: tuple[int, int]) -> bool:
     (had, runs), (has, repeats) = before, after
     if has == repeats:
         return True
-    every = comb(runs + repeats, had + has)
-    at_least = sum(
-        comb(repeats, number) * comb(runs, had + has - number)
-        for number in range(has, min(repeats, had + has) + 1)
-        if had + has - number <= runs
-    )
-    return 2 * has >= repeats and at_least / every <= CHANCE
+    more = has * runs > had * repeats and 2 * has >= repeats
+    return more and fisher(has, repeats - has, had, runs - had) <= CHANCE
 
 
 def new_spots(base: Iterable[Observed], new: Iterable[Observed]) -> dict[str, str]:

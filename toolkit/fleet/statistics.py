@@ -4,8 +4,8 @@ The shift is Hodges and Lehmann's: the median of all differences between a value
 (of pairs: of all means of two differences), which one wild value does not move. Its interval is that of a bootstrap
 with a fixed seed: the same values give the same answer on every machine. Whether the shift is beyond the smallest
 effect is asked by Welch's test, one-sided, of values that are moved by that effect.
-Source: Hodges, Lehmann, "Estimates of location based on rank tests" (1963); Welch (1947); Benjamini, Hochberg,
-"Controlling the false discovery rate" (1995); Efron, Tibshirani, "An introduction to the bootstrap" (1993), ch. 13.
+Source: Hodges, Lehmann, "Estimates of location based on rank tests" (1963); Welch, "The generalization of Student's
+problem" (1947); Efron, Tibshirani, "An introduction to the bootstrap" (1993), ch. 13.
 """
 
 from __future__ import annotations
@@ -109,13 +109,3 @@ def beyond(base: Sequence[float], new: Sequence[float], effect: float) -> float:
     if base:
         return float(stats.ttest_ind(after, before, equal_var=False, alternative="greater").pvalue)
     return float(stats.ttest_1samp(after, 0.0, alternative="greater").pvalue)
-
-
-def adjusted(probabilities: Sequence[float]) -> list[float]:
-    """Return the probabilities after Benjamini and Hochberg: as many false alarms are expected among all of them as
-    these say.
-    """
-    if not probabilities:
-        return []
-    _, stats = _libraries()
-    return [float(one) for one in stats.false_discovery_control(probabilities)]

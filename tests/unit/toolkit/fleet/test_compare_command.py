@@ -13,6 +13,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.unit.toolkit.fleet.sessions_builder import PERIOD, RULE, SUBJECT, edited, measured, saved, scenario, session
+from tests.unit.toolkit.report.results_builder import CLAIMS, broken, healthy
+from tests.unit.toolkit.saved_runs import save_run
 from toolkit.model.identity import HardwareClass, Identity
 from toolkit.model.session import Session, SessionVerdict
 from toolkit.model.verdict import Outcome
@@ -172,3 +174,16 @@ def test_statistics_are_an_extra_that_only_repeats_need(tmp_path: Path) -> None:
     done = run(base, new)
     assert done.returncode == 4, done.stderr
     assert "pip install 'pinproof[gate]'" in done.stderr
+
+
+def test_a_bundle_is_compared(tmp_path: Path) -> None:
+    """What was handed on as one file is compared as what it was made of."""
+    good = save_run(tmp_path / "good", claims=CLAIMS, evidence=healthy())
+    bad = save_run(tmp_path / "bad", claims=CLAIMS, evidence=broken())
+    bundle = tmp_path / "handed.tar.gz"
+    made = subprocess.run([PINPROOF, "bundle", good, "-o", bundle], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+
+    same = compare(bundle, good)
+    assert (same.returncode, "no regression" in same.stdout) == (0, True), same.stderr
+    assert compare(bundle, bad).returncode == 1
