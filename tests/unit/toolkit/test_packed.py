@@ -68,6 +68,7 @@ def typed(kind: bytes) -> Callable[[tarfile.TarInfo], None]:
         b"no archive",
         archive(FILES)[:-20],
     ],
+    ids=map(str, range(11)),
 )
 def test_what_is_hostile_or_broken_is_refused(tmp_path: Path, content: bytes) -> None:
     """One line with the archive's path; nothing is written."""

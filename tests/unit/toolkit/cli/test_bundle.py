@@ -32,9 +32,13 @@ from toolkit.packed import archive, directory_files, write_packed
 from toolkit.session.index import save_session, session_of
 from toolkit.session.record import recorded
 from toolkit.session.sums import Sums
+from toolkit.sources.kubelet.bundle import read_capture
+from toolkit.sources.kubelet.claims import node_claims
+from toolkit.sources.kubelet.evidence import evidence_of
 from toolkit.store import WINDOW, digest_of, save_windows_result
 from validators.registry import judge
 
+CAPTURES = Path(__file__).resolve().parents[3] / "data/captures"
 RECORDED = Path(__file__).resolve().parents[3] / "data/runs/three-classes"
 HOST, MACHINE, BOOT = "worker-12.rack7.example.com", "0123456789abcdef", "6f1c2c60-1111-2222-3333-444455556666"
 CMDLINE = "BOOT_IMAGE=/vmlinuz root=/dev/sda1 isolcpus=2-3"
@@ -316,6 +320,26 @@ def test_nothing_of_the_names_is_left(tmp_path: Path) -> None:
     assert not [secret for secret in SECRETS if secret in told.stdout + told.stderr]
     assert "redacted" in told.stderr
     assert "not of one run" not in told.stdout
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["A-3-g1-reconciled", "A2-6-tampered", "B1-3-g2-reconciled", "B2-2-plr-reconciled", "D-5-be-main-tampered-0-1"],
+)
+def test_what_a_kubelet_s_node_says_of_itself_has_no_names_left(tmp_path: Path, name: str) -> None:
+    """State files, their raw text, the runtime's containers and layers; verdicts are what they were."""
+    reading = read_capture(CAPTURES / f"{name}.tar.gz")
+    claims, found = evidence_of(reading, node_claims(reading))
+    run = save_run(tmp_path / "run", claims=claims, evidence=found)
+    uids = {one.pod_uid for one in claims.claims} | {one.pod_uid.replace("-", "_") for one in claims.claims}
+    pods = {one.pod.rpartition("/")[2] for one in claims.claims} - {""}
+    assert pods
+    assert pinproof("bundle", run, "-o", tmp_path / "x.tar.gz", "--redact").exit_code == 0
+    for file, content in everything(tmp_path / "x.tar.gz").items():
+        text = content.decode()
+        assert not [uid for uid in uids - {""} if uid in text], file
+        assert not [pod for pod in pods if re.search(rf'["/]{re.escape(pod)}["/]', text)], file
+    assert outcomes(tmp_path / "x.tar.gz") == outcomes(run)
 
 
 def test_windows_without_names_are_one_watch(tmp_path: Path) -> None:
