@@ -95,6 +95,29 @@ def test_check_judges_a_cgroup_that_exists(checked: tuple[Play, Path], name: str
     assert list((place / "work" / name).iterdir()) == []
 
 
+def test_the_fleets_answer_is_of_the_same_words(checked: tuple[Play, Path]) -> None:
+    """`pinproof fleet` over what the play brought home: each host as its record says, also when judged again."""
+    done, place = checked
+    hosts = [*done.recap, "absent"]
+    said = {
+        host: json.loads((place / "results" / host / "record.json").read_text())["outcome"] for host in done.recap
+    } | {"absent": "never"}
+    command = [
+        str(Path(sys.executable).parent / "pinproof"),
+        "fleet",
+        str(place / "results"),
+        "--expect",
+        ",".join(hosts),
+    ]
+    for more in ([], ["--judge", "--cache", str(place / "cache")]):
+        answered = subprocess.run([*command, "--json", *more], capture_output=True, text=True, check=False)
+        answer = json.loads(answered.stdout)
+        assert {row["host"]: row["outcome"] for row in answer["nodes"]} == said, answered.stdout
+        assert answered.returncode == (1 if "failed" in said.values() else 3), answered.stderr
+        # All of them are this machine, which the answer says.
+        assert len(done.recap) < 2 or "one machine id" in answer["twice"][0]["text"]
+
+
 def test_conformance_of_this_machine(home: Path, tmp_path: Path) -> None:
     """A conformance job ends with the outcome of its scenario; JUnit and run directories are on the controller."""
     hosts = inventory(tmp_path, {"here": {}}, pinproof_run_select="qos-best-effort")

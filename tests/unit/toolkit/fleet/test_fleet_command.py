@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.benchmarks import bench_fleet
 from tests.unit.toolkit.cli.command_line import Ended, pinproof
 from tests.unit.toolkit.fleet.fleet_builder import DAY_S, LARGE, at, record, recorded, save, session
 from tests.unit.toolkit.saved_runs import save_result, save_run
@@ -452,6 +453,16 @@ def test_many_files_are_read_by_several_processes(tmp_path: Path) -> None:
 
     assert one["nodes"] == two["nodes"]
     assert two["counts"] == {"undecided": 250, "passed": 1}
+
+
+def test_the_folders_of_the_benchmark_are_an_answer(tmp_path: Path) -> None:
+    """Small counts of what `tests/benchmarks/bench_fleet.py` measures with thousands."""
+    bench_fleet.summaries(tmp_path, 41)
+
+    code, answer = asked(tmp_path)
+
+    assert (code, answer["counts"]) == (1, {"failed": 2, "passed": 39})
+    assert len(answer["classes"]) == 4
 
 
 def test_a_row_for_each_verdict_in_parquet(tmp_path: Path) -> None:
