@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -18,6 +19,7 @@ from toolkit.cli.fleet_reading import cache_place, judged_again, read_all, sourc
 from toolkit.errors import InputError
 from toolkit.fleet.answer import FleetAnswer
 from toolkit.fleet.hosts import Gathered, Host
+from toolkit.fleet.policy import Policy, parse_policy
 from toolkit.fleet.reading import Report, find
 from toolkit.fleet.summary import answer_of
 from toolkit.model.names import raw
@@ -30,6 +32,7 @@ from toolkit.report.fleet_table import render_fleet
 from toolkit.verbs import VERBS
 
 DAY_S = 86_400.0
+MAX_POLICY_BYTES = 1_000_000
 FILE_OPTION = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -41,6 +44,9 @@ FILE_OPTION = click.Path(path_type=Path, dir_okay=False)
     "--max-age", "days", type=click.FloatRange(min=0, min_open=True), default=7.0, show_default=True, metavar="DAYS",
     help="What is older is stale.",
 )  # fmt: skip
+@click.option(
+    "--policy", type=FILE_OPTION, metavar="FILE", help="A gate's policy: its waivers hold here (docs/gate.md)."
+)
 @click.option("--judge", is_flag=True, help="Judge all evidence again, on all CPUs, and trust no saved verdict.")
 @click.option(
     "--jobs", type=click.IntRange(1), default=None, help="Processes that read and judge.  [default: the CPUs]"
@@ -63,6 +69,7 @@ def command(
     expect: str | None,
     against: Path | None,
     days: float,
+    policy: Path | None,
     judge: bool,
     jobs: int | None,
     cache: Path,
@@ -81,8 +88,10 @@ def command(
     """
     expected = None if expect is None else hosts_named(expect)
     last = None if against is None else _last(against)
+    now_s = time.time()
+    told = Policy() if policy is None else _policy(policy, now_s)
     gathered = _gathered(results, expected, judge=judge, cache=cache, jobs=jobs or len(os.sched_getaffinity(0)))
-    answer, hosts = answer_of(gathered, expected=expected, last=last, now_s=time.time(), max_age_s=days * DAY_S)
+    answer, hosts = answer_of(gathered, expected=expected, last=last, now_s=now_s, max_age_s=days * DAY_S, policy=told)
     if as_json:
         print_json(to_data(answer))
     else:
@@ -97,6 +106,11 @@ def command(
         codes.append(attempt(lambda: write_parquet(parquet, hosts, said)))
     sys.stdout.flush()
     sys.exit(worse(answer.code, *codes))
+
+
+def _policy(path: Path, now_s: float) -> Policy:
+    text = read_text(path, "a gate's policy", MAX_POLICY_BYTES)
+    return parse_policy(text, str(path), datetime.fromtimestamp(now_s, UTC))
 
 
 def _last(path: Path) -> FleetAnswer:

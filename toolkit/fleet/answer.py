@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from toolkit.fleet.facts import Separating
+from toolkit.fleet.values import WaiverState
 from toolkit.model.node_record import NodeOutcome
 from toolkit.model.serde import stage_value
 from toolkit.model.verdict import Outcome, exit_code
@@ -204,6 +205,7 @@ class FleetAnswer:
     holes: tuple[Hole, ...] = ()
     blind_spots: tuple[Unseen, ...] = ()
     twice: tuple[Twice, ...] = ()
+    waivers: tuple[WaiverState, ...] = ()
     nodes: tuple[Node, ...] = ()
 
     @property

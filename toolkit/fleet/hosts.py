@@ -11,6 +11,7 @@ from typing import Any
 
 from toolkit.fleet.answer import Node, Source, place
 from toolkit.fleet.reading import UNKNOWN, Recorded, Report, seconds_of
+from toolkit.fleet.waiving import Waiving
 from toolkit.model.node_record import NodeOutcome
 from toolkit.model.verdict import Outcome, rank
 from toolkit.model.wording import count
@@ -60,7 +61,9 @@ class Gathered:
         return self._kept.setdefault(value, value)
 
 
-def hosts_of(gathered: Gathered, expected: Collection[str] | None, now_s: float, max_age_s: float) -> list[Host]:
+def hosts_of(
+    gathered: Gathered, expected: Collection[str] | None, now_s: float, max_age_s: float, waiving: Waiving
+) -> list[Host]:
     """Return every host that is expected, or that something was read of, by name."""
     by_folder = {one.folder: one for one in gathered.records}
     newest: dict[str, Recorded] = {}
@@ -70,7 +73,8 @@ def hosts_of(gathered: Gathered, expected: Collection[str] | None, now_s: float,
             newest[one.record.host] = one
     reports: dict[str, list[Report]] = defaultdict(list)
     for report in gathered.reports:
-        reports[_host(report, by_folder, expected or ())].append(report)
+        host = _host(report, by_folder, expected or ())
+        reports[host].append(waiving.of(report, host))
     names = sorted({*reports, *newest, *(expected or ())})
     wanted = frozenset(names if expected is None else expected)
     return [_one(name, name in wanted, reports.get(name, []), newest.get(name), now_s, max_age_s) for name in names]
@@ -171,8 +175,12 @@ def _of_record(
 ) -> Source:
     record = recorded.record
     outcome, cause = record.outcome, record.cause
+    found = next((one for one in reports if one.path == named), None)
+    if found is not None and found.outcome is NodeOutcome.WAIVED and record.before is None:
+        # The job's word is that of its findings; of a gate it may be that of the comparison.
+        waivable = outcome in (NodeOutcome.FAILED, NodeOutcome.UNDECIDED)
+        outcome, cause = (NodeOutcome.WAIVED, found.cause) if waivable else (outcome, cause)
     if outcome is NodeOutcome.PASSED:
-        found = next((one for one in reports if one.path == named), None)
         if not record.path:
             outcome, cause = NodeOutcome.UNDECIDED, f"its record says passed, and names no evidence ({record.cause})"
         elif found is None:

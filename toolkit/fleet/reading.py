@@ -83,6 +83,7 @@ class Report:
     :param judged: rule -> its worst outcome; rules that were skipped are not in it.
     :param keys, values: the measures that gates compare, of verdicts of every outcome.
     :param broken: the file could not be read; ``cause`` says why.
+    :param complete: all that fits was run, and every finding is among ``findings``.
     """
 
     path: str
@@ -92,6 +93,7 @@ class Report:
     cause: str
     sha256: str = ""
     broken: bool = False
+    complete: bool = True
     started_at: str = ""
     ended_s: float | None = None
     pinproof: str = ""
@@ -264,6 +266,7 @@ def _of_session(session: Session, path: str) -> Report:
         kind="conformance",
         outcome=outcome,
         cause=cause,
+        complete=session.complete and len(findings) <= FINDINGS,
         started_at=session.started_at,
         ended_s=_end(session.started_at, session.duration_s),
         pinproof=session.pinproof,
@@ -338,6 +341,7 @@ def _of_result(result: Result, path: str, kind: str) -> Report:
         kind=kind,
         outcome=outcome,
         cause=cause,
+        complete=len(findings) <= FINDINGS,
         started_at=result.started_at,
         ended_s=_end(result.started_at, result.duration_s),
         pinproof=result.environment.pinproof,

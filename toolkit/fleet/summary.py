@@ -24,7 +24,9 @@ from toolkit.fleet.answer import (
 from toolkit.fleet.facts import Facts, separating
 from toolkit.fleet.hosts import Gathered, Host, hosts_of, label
 from toolkit.fleet.outliers import outliers_of
+from toolkit.fleet.policy import Policy
 from toolkit.fleet.reading import Report
+from toolkit.fleet.waiving import Waiving
 from toolkit.model.node_record import NodeOutcome
 from toolkit.model.verdict import Outcome, rank
 from toolkit.model.wording import listed
@@ -41,9 +43,14 @@ def answer_of(
     last: FleetAnswer | None,
     now_s: float,
     max_age_s: float,
+    policy: Policy,
 ) -> tuple[FleetAnswer, list[Host]]:
-    """Put the answer together. :param expected: hosts that must report. :param last: the answer before."""
-    hosts = hosts_of(gathered, expected, now_s, max_age_s)
+    """Put the answer together. :param expected: hosts that must report.
+
+    :param last: the answer before. :param policy: its waivers hold.
+    """
+    waiving = Waiving(policy, datetime.fromtimestamp(now_s, UTC))
+    hosts = hosts_of(gathered, expected, now_s, max_age_s, waiving)
     rows = [host.row for host in hosts]
     counts = Counter(row.outcome for row in rows)
     rules = _rules(hosts)
@@ -63,6 +70,7 @@ def answer_of(
         holes=tuple(_holes(hosts)),
         blind_spots=_blind_spots(hosts, last),
         twice=tuple(_twice(rows, hosts)),
+        waivers=waiving.states(),
         nodes=tuple(rows),
     )
     return answer, hosts

@@ -12,7 +12,17 @@ from toolkit.fleet.hosts import Host
 from toolkit.fleet.reading import Report, said_of, seconds_of
 from toolkit.model.node_record import NodeOutcome
 from toolkit.model.verdict import Outcome
-from toolkit.report.fleet_table import clean, counted, fact_line, headline, hole_line, outlier_line, rule_line, was
+from toolkit.report.fleet_table import (
+    clean,
+    counted,
+    fact_line,
+    headline,
+    hole_line,
+    outlier_line,
+    rule_line,
+    waiver_line,
+    was,
+)
 from toolkit.report.text import printable
 
 MARKDOWN_BYTES = 60_000
@@ -65,7 +75,9 @@ def _cases(host: Host) -> Iterator[Case]:
     yield name, "node", host.row.outcome.value, host.row.cause
     for report in host.reports:
         for rule, outcome in report.judged:
-            yield f"{name}.{report.kind}", rule, outcome.value, _why(report, rule, outcome)
+            borne = report.outcome is NodeOutcome.WAIVED and outcome is not Outcome.PASSED
+            said = NodeOutcome.WAIVED.value if borne else outcome.value
+            yield f"{name}.{report.kind}", rule, said, _why(report, rule, outcome)
 
 
 def _why(report: Report, rule: str, outcome: Outcome) -> str:
@@ -103,6 +115,7 @@ def fleet_markdown(answer: FleetAnswer) -> str:
         title = f"What separates the nodes that came out {contrast.question} from those that passed"
         text = _section(text, title, [clean(fact_line(fact)) for fact in contrast.facts], most=10)
     text = _section(text, "Which machine is which", [clean(one.text) for one in answer.twice], most=20)
+    text = _section(text, "Waivers", [clean(waiver_line(one)) for one in answer.waivers], most=40)
     text = _section(text, "Not covered", [clean(hole_line(one)) for one in answer.holes if one.anywhere], most=20)
     text = _section(
         text, "Far from the others of their class", [clean(outlier_line(one)) for one in answer.outliers], most=20

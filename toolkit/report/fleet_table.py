@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from toolkit.fleet.answer import GREEN, Change, Contrast, FleetAnswer, Hole, Node, Outlier, RuleFound
 from toolkit.fleet.facts import Separating
+from toolkit.fleet.values import WaiverState
 from toolkit.model.node_record import NodeOutcome
 from toolkit.model.wording import count, digits
 from toolkit.report.layout import bullets, fitted, paragraph
@@ -32,6 +33,7 @@ def render_fleet(answer: FleetAnswer, *, verbose: bool = False) -> str:
         _holes(answer.holes, most),
         _blind_spots(answer, most),
         _twice(answer, most),
+        _waivers(answer),
         paragraph(f"{answer.outcome.value.upper()}: {headline(answer)}"),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -209,6 +211,16 @@ def _blind_spots(answer: FleetAnswer, most: int) -> str:
 
 def _twice(answer: FleetAnswer, most: int) -> str:
     return "Which machine is which\n" + bullets(_more([one.text for one in answer.twice], most)) if answer.twice else ""
+
+
+def _waivers(answer: FleetAnswer) -> str:
+    lines = [waiver_line(one) for one in answer.waivers]
+    return "Waivers\n" + bullets(lines) if lines else ""
+
+
+def waiver_line(one: WaiverState) -> str:
+    """Write what became of a waiver as one line."""
+    return f"{one.state}: {one.name}, {count(one.used, 'finding')}, until {one.until} ({one.issue}, {one.owner})"
 
 
 def clean(text: str) -> str:

@@ -168,6 +168,42 @@ def test_times_that_say_nothing(tmp_path: Path) -> None:
     assert rows(asked(tmp_path)[1])["ahead"] == "passed"
 
 
+POLICY = """apiVersion: pinproof/v1
+kind: GatePolicy
+waivers:
+- {{rule: {rule}, node: "{node}", reason: known, issue: "#1", owner: us, until: {until}}}
+"""
+
+
+def test_waivers_of_a_policy(tmp_path: Path) -> None:
+    """What is waived is green, visible, and said; another rule, another node, a cut session and yesterday's are not."""
+    results, policy = tmp_path / "r", tmp_path / "policy.yaml"
+    rule = "cpuset-containment"
+    for host in ("a", "b"):
+        brought = save(results, host, session(host, fails=rule))
+        record(results, host, NodeOutcome.FAILED, brought)
+    save(results, "c", replace(session("c", fails=rule), complete=False))
+    until = at(-5 * DAY_S)[:10]
+
+    policy.write_text(POLICY.format(rule=rule, node="[ac]", until=until))
+    code, answer = asked(results, "--policy", policy)
+
+    assert code == 1
+    assert rows(answer) == {"a": "waived", "b": "failed", "c": "failed"}
+    assert "known (#1, us, until" in why(answer, "a")
+    assert [(one["state"], one["used"]) for one in answer["waivers"]] == [("used", 1)]
+    assert answer["rules"][0]["nodes"] == 3  # It stays visible.
+    shutil.rmtree(results / "b"), shutil.rmtree(results / "c")
+    assert asked(results, "--policy", policy, "--junit", tmp_path / "x.xml")[0] == 0
+    (suite,) = ElementTree.parse(tmp_path / "x.xml").getroot()
+    assert (suite.get("failures"), suite.get("errors"), suite.get("skipped")) == ("0", "0", "2")
+    for wrong in ({"rule": "quota-free", "until": until}, {"rule": rule, "until": at(2 * DAY_S)[:10]}):
+        policy.write_text(POLICY.format(node="*", **wrong))
+        code, answer = asked(results, "--policy", policy)
+        assert (code, rows(answer)) == (1, {"a": "failed"})
+        assert answer["waivers"][0]["state"] in ("unused", "expired")
+
+
 def test_of_each_kind_the_newest_counts(tmp_path: Path) -> None:
     """A session that failed an hour ago and passed now; a watch that failed beside it stays."""
     save(tmp_path, "a", session("a", age_s=7200, fails="cpuset-containment"), job="conformance-1")
