@@ -91,14 +91,14 @@ def edited_pair(
     base = [at(one, 2 * turn) for turn, one in enumerate(draw.sample(QUIET, repeats))]
     new = [at(one, 2 * turn + 1) for turn, one in enumerate(draw.sample(QUIET, repeats))]
     bad = [worse(one) if turn == 0 or not once else one for turn, one in enumerate(new)]
-    return base, bad, [worse(draw.choice(QUIET))]
+    return base, bad, [worse(one) for one in draw.sample(QUIET, 3)]
 
 
 @pytest.mark.parametrize("what", WORSE)
 def test_what_is_worse_is_red(what: str) -> None:
-    """Power: 20 tries, at least 19 red. Nine repeats: a busy machine's usage spreads by a hundredth."""
+    """Power: 20 tries, at least 19 red. Ten repeats: a busy machine's usage spreads by 1.3 %."""
     draw = random.Random(45)
-    tries = [edited_pair(draw, WORSE[what], 9, once=what in ONCE) for _ in range(TRIES)]
+    tries = [edited_pair(draw, WORSE[what], 10, once=what in ONCE) for _ in range(TRIES)]
     red = sum(compared(*one).regressed for one in tries)
     assert red >= NEEDED, red
 
