@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 
 from toolkit.fleet.measures import Group, KindOf, compare_measures
 from toolkit.fleet.observed import Found, Observed, ObservedScenario, new_spots, steady
-from toolkit.fleet.policy import Policy, Waiver
+from toolkit.fleet.policy import Policy, WaiversInUse
 from toolkit.fleet.values import (
     CONTROL,
     GONE,
@@ -30,7 +30,6 @@ from toolkit.fleet.values import (
     EnvironmentChange,
     MeasureChange,
     VerdictChange,
-    WaiverState,
 )
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.serde import to_data
@@ -436,20 +435,11 @@ def _not_passed(asked: Asked) -> list[VerdictChange]:
 # ---------------------------------------------------------------- waivers
 
 
-class _Waivers:
-    """The waivers that hold now, and how many findings each covers."""
+class _Waivers(WaiversInUse):
+    """Waivers over the changes of a comparison."""
 
     def __init__(self, asked: Asked) -> None:
-        self._policy = asked.policy
-        self._holding = asked.policy.waived(asked.at)
-        self._used: Counter[Waiver] = Counter()
-
-    def _text(self, rule: str, subject: str, scenario: str, hardware: str, node: str) -> str:
-        for waiver in self._holding:
-            if waiver.matches(rule, subject, scenario, hardware, node):
-                self._used[waiver] += 1
-                return waiver.text
-        return ""
+        super().__init__(asked.policy, asked.at)
 
     def parted(
         self, changes: Iterable[VerdictChange], hardware: Mapping[str, str]
@@ -458,7 +448,7 @@ class _Waivers:
         counting: list[VerdictChange] = []
         waived: list[VerdictChange] = []
         for one in changes:
-            text = self._text(one.rule, one.subject, one.scenario, hardware.get(one.node, ""), one.node)
+            text = self.text(one.rule, one.subject, one.scenario, hardware.get(one.node, ""), one.node)
             (waived if text else counting).append(replace(one, waived=text))
         return counting, waived
 
@@ -468,24 +458,9 @@ class _Waivers:
         for one in changes:
             bad = one.status in (WORSE, SUSPECT)
             node = "" if one.node == one.hardware else one.node
-            text = self._text(one.rule, one.subject, one.scenario, one.hardware, node) if bad else ""
+            text = self.text(one.rule, one.subject, one.scenario, one.hardware, node) if bad else ""
             found.append(replace(one, waived=text))
         return tuple(found)
-
-    def states(self) -> tuple[WaiverState, ...]:
-        """Return what became of each."""
-        return tuple(map(self._state, self._policy.waivers))
-
-    def _state(self, waiver: Waiver) -> WaiverState:
-        used = self._used[waiver]
-        return WaiverState(
-            name=waiver.name,
-            state="expired" if waiver not in self._holding else "used" if used else "unused",
-            used=used,
-            until=waiver.until.isoformat(),
-            owner=waiver.owner,
-            issue=waiver.issue,
-        )
 
 
 # ---------------------------------------------------------------- what else differs

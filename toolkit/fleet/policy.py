@@ -5,6 +5,7 @@ A waiver ends with its day (UTC), at most half a year ahead: one that nobody ren
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -14,6 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from toolkit.errors import InputError
+from toolkit.fleet.values import WaiverState
 from toolkit.model.measures import MeasureKind
 from toolkit.model.serde import from_data, stage_value
 from toolkit.model.wording import kind_of
@@ -114,6 +116,37 @@ class Policy:
     def waived(self, at: datetime) -> Sequence[Waiver]:
         """Return the waivers that hold at a moment."""
         return [one for one in self.waivers if at < one.ends]
+
+
+class WaiversInUse:
+    """The waivers of a policy that hold at a moment, and how many findings each covers."""
+
+    def __init__(self, policy: Policy, at: datetime) -> None:
+        self._all, self._holding = policy.waivers, policy.waived(at)
+        self._used: Counter[Waiver] = Counter()
+
+    def text(self, rule: str, subject: str, scenario: str, hardware: str, node: str) -> str:
+        """Return the waiver that covers a finding, as one line, and count it; empty: none does."""
+        for waiver in self._holding:
+            if waiver.matches(rule, subject, scenario, hardware, node):
+                self._used[waiver] += 1
+                return waiver.text
+        return ""
+
+    def states(self) -> tuple[WaiverState, ...]:
+        """Return what became of each: expired and unused ones are to be taken out."""
+        return tuple(map(self._state, self._all))
+
+    def _state(self, waiver: Waiver) -> WaiverState:
+        used = self._used[waiver]
+        return WaiverState(
+            name=waiver.name,
+            state="expired" if waiver not in self._holding else "used" if used else "unused",
+            used=used,
+            until=waiver.until.isoformat(),
+            owner=waiver.owner,
+            issue=waiver.issue,
+        )
 
 
 def parse_policy(text: str, where: str, at: datetime) -> Policy:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 
-from toolkit.fleet.policy import Policy, Waiver
+from toolkit.fleet.policy import WaiversInUse
 from toolkit.fleet.reading import Finding, Report, said_of
-from toolkit.fleet.values import WaiverState
 from toolkit.model.node_record import NodeOutcome
 from toolkit.model.verdict import rank, worst
 from toolkit.model.wording import count
@@ -17,13 +13,8 @@ from toolkit.model.wording import count
 CONTROL = "control "
 
 
-class Waiving:
-    """The waivers of a gate's policy, and how many findings of nodes each covers."""
-
-    def __init__(self, policy: Policy, at: datetime) -> None:
-        self._all: Sequence[Waiver] = policy.waivers
-        self._holding = policy.waived(at)
-        self._used: Counter[Waiver] = Counter()
+class Waiving(WaiversInUse):
+    """The waivers of a gate's policy over the findings of nodes."""
 
     def of(self, report: Report, host: str) -> Report:
         """Return a report as it is with the waivers: what is left of its findings makes its outcome.
@@ -31,13 +22,13 @@ class Waiving:
         Waived is what findings alone made so. A file that cannot be read, a session that was cut short, an outcome that
         no finding explains, or more findings than are kept stay what they are.
         """
-        if not self._holding or report.outcome not in (NodeOutcome.FAILED, NodeOutcome.UNDECIDED):
+        if report.outcome not in (NodeOutcome.FAILED, NodeOutcome.UNDECIDED):
             return report
         if report.broken or not report.complete or not report.findings:
             return report
         if worst(one.outcome for one in report.findings).value != report.outcome.value:
             return report
-        texts = {one: self._text(one, report, host) for one in report.findings}
+        texts = {one: self._covered(one, report, host) for one in report.findings}
         left = [one for one, text in texts.items() if not text]
         if not left:
             first, text = next(iter(texts.items()))
@@ -48,26 +39,8 @@ class Waiving:
         notes = report.notes if len(left) == len(texts) else (*report.notes, note)
         return replace(report, outcome=NodeOutcome(counts.outcome.value), cause=said_of(counts), notes=notes)
 
-    def _text(self, finding: Finding, report: Report, host: str) -> str:
+    def _covered(self, finding: Finding, report: Report, host: str) -> str:
         rule, subject = finding.rule, finding.subject
         if subject.startswith(CONTROL):
             rule, subject = "negative-control", subject.removeprefix(CONTROL)
-        for waiver in self._holding:
-            if waiver.matches(rule, subject, finding.scenario, report.hardware.name, host):
-                self._used[waiver] += 1
-                return waiver.text
-        return ""
-
-    def states(self) -> tuple[WaiverState, ...]:
-        """Return what became of each: expired and unused ones are to be taken out."""
-        return tuple(
-            WaiverState(
-                name=one.name,
-                state="expired" if one not in self._holding else "used" if self._used[one] else "unused",
-                used=self._used[one],
-                until=one.until.isoformat(),
-                owner=one.owner,
-                issue=one.issue,
-            )
-            for one in self._all
-        )
+        return self.text(rule, subject, finding.scenario, report.hardware.name, host)
