@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,9 +26,11 @@ DIGITS = 6
 
 
 def promises_digest(scenario: Scenario, claims: ClaimSet) -> str:
-    """Return a hash of what was asked for and of what was promised; where cgroups lie is no part of it."""
-    asked = to_data(scenario)
-    assert isinstance(asked, dict)
+    """Return a hash of what was asked for and of what was promised; where cgroups lie is no part of it.
+
+    Nor is what a scenario leaves as it is: a later pinproof, whose scenarios can say more, gives the same hash.
+    """
+    asked = json.loads(to_lean_json(scenario))
     promised = []
     for claim in sorted(claims.claims, key=lambda one: one.name):
         data = to_data(claim)
