@@ -164,7 +164,7 @@ def hosts_named(text: str) -> tuple[str, ...]:
     :raises InputError: none is named, or the file cannot be read.
     """
     path = Path(text)
-    if presence.exists(path) or "/" in text:
+    if presence.is_file(path) or "/" in text:
         lines = [line.partition("#")[0].strip() for line in read_text(path, "a file with a host a line").splitlines()]
     else:
         lines = [one.strip() for one in text.split(",")]

@@ -19,6 +19,7 @@ from toolkit.model.wording import count
 AHEAD_S = 3600.0
 """A result that ended later than now by more says nothing of its age."""
 DAY_S = 86_400.0
+RECORD = "record"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +109,11 @@ def _one(
         )
     counting = [one for one in sources if one.counts]
     if counting:
-        first = min(counting, key=lambda one: place(one.outcome))
+        # Of two that say the same the evidence says why.
+        first = min(counting, key=lambda one: (place(one.outcome), one.kind == RECORD))
         outcome, cause = first.outcome, first.cause
         if outcome is NodeOutcome.PASSED and len(counting) > 1:
-            said = dict.fromkeys(one.cause for one in counting if one.kind != "record" or len(counting) == 1)
+            said = dict.fromkeys(one.cause for one in counting if one.kind != RECORD)
             cause = "; ".join(said) or cause
     else:
         last = max(sources, key=lambda one: one.at)
@@ -191,7 +193,7 @@ def _of_record(
         outcome = min(outcome, NodeOutcome.UNDECIDED, key=place)
         cause = f"its record does not say when: {record.started_at[:40]!r}"
     fresh = at_s is None or now_s - at_s <= max_age_s
-    return Source(kind="record", outcome=outcome, cause=cause, at=_utc(at_s), path=recorded.path, counts=fresh)
+    return Source(kind=RECORD, outcome=outcome, cause=cause, at=_utc(at_s), path=recorded.path, counts=fresh)
 
 
 def _source(kind: str, report: Report, ended_s: float | None, now_s: float, max_age_s: float) -> Source:

@@ -186,19 +186,23 @@ def _outliers(answer: FleetAnswer, most: int) -> str:
 
 def hole_line(one: Hole) -> str:
     """Write what was judged nowhere on a class as one line."""
-    where = "that other classes ran" if one.what == "scenarios" else "judged on other classes" if one.anywhere else ""
     if one.what == "sessions":
         return f"{one.hardware}: no conformance session, other classes have some"
-    place = "in the whole fleet" if not one.anywhere else "here"
-    return f"{one.hardware}: {count(len(one.names), one.what[:-1])} {where} judged nowhere {place}: " + ", ".join(
-        one.names
-    )
+    were = "was" if len(one.names) == 1 else "were"
+    number = count(len(one.names), one.what[:-1])
+    if one.what == "scenarios":
+        text = f"{number} that other classes ran {were} not run here"
+    elif one.anywhere:
+        text = f"{number} that other classes judged {were} judged on no node here"
+    else:
+        text = f"{number} {were} judged on no node of the fleet"
+    return f"{one.hardware}: {text}: {', '.join(one.names)}"
 
 
 def _holes(holes: Sequence[Hole], most: int) -> str:
     here = [one for one in holes if one.anywhere]
     nowhere = next((one for one in holes if not one.anywhere), None)
-    lines = _more([hole_line(one).replace("  ", " ") for one in here], most)
+    lines = _more([hole_line(one) for one in here], most)
     if nowhere is not None:
         lines.append(f"rules that no node judged: {', '.join(nowhere.names)}")
     return "Not covered\n" + bullets(lines) if lines else ""

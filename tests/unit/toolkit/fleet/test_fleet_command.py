@@ -92,6 +92,17 @@ def test_a_record_that_says_passed_needs_its_evidence(tmp_path: Path) -> None:
         "good": "passed", "nothing": "undecided", "gone": "undecided", "other": "undecided", "worse": "failed",
     }  # fmt: skip
     assert "SHA-256" in why(answer, "other")
+    # Where the record and the evidence say the same, the evidence says why.
+    record(tmp_path, "worse", NodeOutcome.FAILED, worse)
+    assert why(asked(tmp_path)[1], "worse") == "burst-create: cpuset-containment db/main: ran outside CPU 1"
+
+
+def test_a_folder_of_a_hosts_name_is_no_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever stands among the results may name one host."""
+    save(tmp_path, "a", session("a"))
+    monkeypatch.chdir(tmp_path)
+
+    assert asked(".", "--expect", "a")[0] == 0
 
 
 def test_missing_stale_and_unexpected(tmp_path: Path) -> None:
