@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.integration.membership_lab import cpuset
 from tests.integration.probe_lab import BURSTS, cgroup, join, wait_for
 from tests.integration.prometheus_server import Prometheus, free_port, prometheus
-from tests.monitoring import RULES, dashboard_queries
+from tests.monitoring import DASHBOARD, FLEET_DASHBOARD, RULES, dashboard_queries
 from tests.programs import needed
 from toolkit.host import cgroupfs
 from toolkit.model.cpuset import CpuSet
@@ -123,8 +123,13 @@ def test_scraped_by_a_real_prometheus(task: int, tmp_path: Path) -> None:
         wait_for_value(server, f'pinproof_out_of_set_seconds_total{{claim="db",cpu="{OUT}"}} > 0')
         # Two windows that failed: a rate needs two values.
         wait_for_value(server, 'pinproof_windows_total{outcome="failed"} >= 2')
-        for query in dashboard_queries("1m"):
+        for query in dashboard_queries("1m", (DASHBOARD,)):
             wait_for(lambda query=query: bool(server.query(query)) or any(n in query for n in MAY_BE_EMPTY), query, 30)
+        for query in dashboard_queries("1m", (FLEET_DASHBOARD,)):
+            # Of a fleet in which nobody is missing most are empty; an answer that is an error ends the test.
+            server.query(query)
+        by_class = "pinproof_last_window * on (instance, job) group_left (hardware) pinproof_environment_info"
+        wait_for_value(server, f"sum by (hardware, pinproof_last_window) ({by_class}) > 0")
 
         assert up(tmp_path / "pinproof.prom") == 1
         process.send_signal(signal.SIGSTOP)
