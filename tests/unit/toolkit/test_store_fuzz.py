@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.seeds import examples
+from tests.unit.toolkit.fleet.compared import compare
 from tests.unit.toolkit.input_mutation import NASTY, expect_input_error_or_nothing, mutate, places
 from tests.unit.toolkit.saved_runs import save_result, save_run
 from tests.unit.validators.evidence_builder import claim_set, evidence
@@ -19,7 +20,6 @@ from toolkit import store
 from toolkit.cli.saved import disagreements
 from toolkit.errors import InputError
 from toolkit.model.result import make_result
-from toolkit.report.compare import compare
 from toolkit.report.comparison_table import render_comparison
 from toolkit.report.junit import render_junit
 from toolkit.report.metrics import families
