@@ -20,6 +20,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from toolkit import presence
 from toolkit.errors import HostUnsupportedError
 from toolkit.host.bcc_package import find_bcc
 
@@ -61,7 +62,7 @@ def programs_digest() -> str:
     """Return a hash of the sources of all programs: results of one hash were counted by the same programs."""
     root = Path(str(resources.files("probes")))
     digest = hashlib.sha256()
-    for path in sorted(root.glob("*/*.[ch]")):
+    for path in presence.below(root, "*/*.[ch]"):
         digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 

@@ -106,7 +106,7 @@ class Watch:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         command = [str(Path(sys.executable).with_name("pinproof")), "watch", "--claims", str(path), "--json"]
-        command += ["--metrics-port", str(port), "--output", str(self._folder / "runs")]
+        command += ["--metrics-detail", "claim", "--metrics-port", str(port), "--output", str(self._folder / "runs")]
         self._stdout = (self._folder / "stdout").open("w+")
         self._stderr = (self._folder / "stderr").open("w+")
         self.process = subprocess.Popen(command, stdout=self._stdout, stderr=self._stderr, start_new_session=True)

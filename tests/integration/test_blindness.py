@@ -83,7 +83,7 @@ def watch(folder: Path, cgroup_path: str) -> Iterator[Watch]:
     claims.write_text(f"apiVersion: pinproof/v1\nkind: Claims\n{rows}")
     port = free_port()
     command = [sys.executable, "-m", "toolkit", "watch", "--claims", str(claims), "--json", "--duration", "60"]
-    options = ["--output", str(folder / "runs"), "--metrics-port", str(port)]
+    options = ["--output", str(folder / "runs"), "--metrics-detail", "claim", "--metrics-port", str(port)]
     process = subprocess.Popen(
         [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

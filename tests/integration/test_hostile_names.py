@@ -126,7 +126,7 @@ def test_every_byte_in_a_name_reaches_every_rendering(tmp_path: Path) -> None:
         }
         # The kernel keeps 15 bytes of a name, all of them as they are.
         assert Path(f"/proc/{tids['pod']}/comm").read_bytes() == COMM + b"\n"
-        saving = ("--output", str(tmp_path / "runs"), "--metrics-port", str(port))
+        saving = ("--output", str(tmp_path / "runs"), "--metrics-detail", "claim", "--metrics-port", str(port))
         watching = subprocess.Popen(
             [*PINPROOF, "watch", "--claims", str(claims), "--duration", "1.5", *saving],
             stdout=subprocess.PIPE,

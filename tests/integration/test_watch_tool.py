@@ -109,7 +109,7 @@ def test_metrics_of_the_first_window_know_who_is_there_now(tmp_path: Path) -> No
 
         listed(stays=two, ends=two)
         command = [sys.executable, "-m", "toolkit", "watch", "--podman", file, "--window", "600", "--read-every", "0.5"]
-        options = ["--metrics-port", str(port), "--output", tmp_path / "runs"]
+        options = ["--metrics-detail", "claim", "--metrics-port", str(port), "--output", tmp_path / "runs"]
         with (tmp_path / "said").open("wb") as said:
             process = subprocess.Popen([*command, *options], stdout=said, stderr=said)
             try:

@@ -15,6 +15,7 @@ from typing import Literal
 import click
 
 import toolkit
+from toolkit import presence
 from toolkit.bundle import made
 from toolkit.cli.bundles import handed_on
 from toolkit.cli.common import say
@@ -124,7 +125,7 @@ def _collected(place: Path, given: Path, stack: ExitStack) -> _Evidence:
     folder = stack.enter_context(opened(place))
     if folder.name == "result.json":
         folder = folder.parent
-    if not folder.is_dir():
+    if not presence.is_dir(folder):
         raise InputError(names.from_path(given), "no run or session", "a run, a packed run, a session or a bundle")
     known = {f"{stage}.json" for stage in STAGES}
     files = {name: content for name, content in directory_files(folder).items() if Path(name).name in known}

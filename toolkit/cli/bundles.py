@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.bundle import Bundle, read_bundle, verified
 from toolkit.cli.common import say_line
 from toolkit.errors import InputError
@@ -22,7 +23,7 @@ def handed_on(path: Path, allowed: Path | None = None, identity: str | None = No
 
     :raises InputError: it is broken or was tampered with, or, where signers are given, it is not signed by one of them.
     """
-    bundle = read_bundle(path) if is_packed(path) and path.is_file() else None
+    bundle = read_bundle(path) if is_packed(path) and presence.is_file(path) else None
     if bundle is None:
         if allowed is not None or identity is not None:
             raise InputError(names.from_path(path), "no bundle", "a bundle: nothing else can be verified")

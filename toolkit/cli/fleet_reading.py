@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stderr, suppress
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.cli.saved import run_result
 from toolkit.cli.sessions import judged_session
 from toolkit.disk import write_atomically
@@ -187,7 +188,7 @@ def _bytes(path: Path, most: int) -> bytes:
 def source_digest() -> str:
     """Return a hash of the code: another one judges anew."""
     root, found = Path(__file__).resolve().parents[2], hashlib.sha256()
-    for path in sorted(one for package in PACKAGES for one in (root / package).rglob("*.py")):
+    for path in sorted(one for package in PACKAGES for one in presence.below(root / package, "**/*.py")):
         found.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return found.hexdigest()
 

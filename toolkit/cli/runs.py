@@ -117,7 +117,10 @@ def saved_in(runs: Path) -> list[Saved]:
 
 
 def _saved(path: Path) -> Saved | None:
-    """Return what a directory holds; ``None``: nothing of pinproof's."""
+    """Return what a directory holds; ``None``: nothing of pinproof's.
+
+    :raises OSError: it cannot be read.
+    """
     inside = {one.name for one in path.iterdir()}
     windows = window_paths(path)
     packed = any(name.endswith(".tar.gz") for name in inside) and path.name.count("-conformance-")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from toolkit import store
+from toolkit import presence, store
 from toolkit.errors import InputError
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import Environment
@@ -188,7 +188,7 @@ def redacted_run(run: Path, names: Names) -> dict[str, bytes]:
         place = "" if folder == run else names.clean(folder.name)
         for name, pieces in store.run_files({place: texts}).items():
             files[name] = b"".join(pieces) if not isinstance(pieces, str | bytes) else bytes(pieces)  # type: ignore[arg-type]
-    if windows and (run / "result.json").exists():
+    if windows and presence.exists(run / "result.json"):
         files["result.json"] = to_bytes(_cleaned(load_result(run / "result.json"), names), indent=1)
     refuse_left(files, names)
     return files

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, SubjectKind, pod_claim_name
@@ -73,7 +74,7 @@ def read(where: Path | None, places: Places) -> SourceReading:
         found = ask(gathering)
         pods = ask_pods(found, gathering)
         version = _version_of_program
-    elif where.is_socket():
+    elif presence.is_socket(where):
         found, pods, said = ask_socket(where, gathering)
 
         def version() -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from toolkit import presence
 from toolkit.sources.hostlist import names_host
 from toolkit.sources.kubelet.live_files import read_bytes
 from toolkit.sources.kubelet.places import Places
@@ -100,7 +101,7 @@ def read_config(places: Places, node: str) -> SlurmConfig:
             if data is not None:
                 found[name] = f"{folder}/{name}"
                 texts[name] = list(_lines(data, Path(folder), places, problems, name, [MAX_FILES]))
-            elif path.exists():
+            elif presence.exists(path):
                 problems[name] = f"{folder}/{name}: {problem}"
         if found or problems:
             break
