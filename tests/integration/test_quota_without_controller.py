@@ -18,7 +18,6 @@ from toolkit.host import cgroupfs
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.beside,
     pytest.mark.skipif(os.geteuid() != 0, reason="making cgroups and watching need root"),
 ]
 LOAD = "import os\nos.nice(-10)\nwhile True: pass"
