@@ -31,7 +31,7 @@ from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("awake")]
 ONLINE = CpuSet.of(os.sched_getaffinity(0))
 HERE = CpuSet.of([ONLINE.first()])
 COMM = b"x\nFAILED\x1b[2J\xff\\"

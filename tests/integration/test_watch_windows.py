@@ -32,7 +32,11 @@ from toolkit.session.engine import session
 from toolkit.session.window import Window
 from toolkit.sources.claims_file import load_claims
 
-pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.usefixtures("awake"),
+    pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs"),
+]
 READ_AFTER = range(15, 52, 6)
 KEPT_PER_WINDOW = 2_000
 """Bytes that may be left of a window that has ended: pydantic keeps strings in a cache, some 300 bytes of each window
