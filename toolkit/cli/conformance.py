@@ -158,7 +158,7 @@ class _Begun:
 
 
 def _say_where(runs: Path, index: Session) -> None:
-    if index.scenarios:
+    if index.files:
         remark(f"\nSession saved in {names.from_path(runs / index.session)}")
 
 

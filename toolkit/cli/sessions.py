@@ -13,7 +13,7 @@ from pathlib import Path
 from toolkit.cli.common import runs_place, say_line
 from toolkit.cli.saved import run_result
 from toolkit.errors import InputError
-from toolkit.model.conformance import ControlResult, ScenarioResult
+from toolkit.model.conformance import ControlResult, ScenarioResult, first_problem
 from toolkit.model.result import Result
 from toolkit.model.serde import printable_json, to_data
 from toolkit.model.session import FILE, Session, SessionControl, SessionScenario
@@ -133,21 +133,10 @@ def _scenario(folder: Path, session: Session, scenario: SessionScenario) -> Scen
         controls=controls,
         verdicts=result.verdicts,
         outcome=outcome,
-        reason=_reason(result, controls, scenario.reason),
+        reason=first_problem(result.verdicts, controls) or scenario.reason,
         run=str(folder / scenario.run),
         blind_spots=result.coverage.blind_spots,
     )
-
-
-def _reason(result: Result, controls: tuple[ControlResult, ...], saved: str) -> str:
-    for bad in (Outcome.FAILED, Outcome.UNDECIDED):
-        for verdict in result.verdicts:
-            if verdict.outcome is bad:
-                return f"{verdict.rule} {verdict.subject}: {verdict.reason}"
-        for control in controls:
-            if control.outcome is bad:
-                return f"negative control {control.rule}/{control.fault}: {control.reason}"
-    return saved
 
 
 def _control(folder: Path, session: Session, control: SessionControl) -> ControlResult:

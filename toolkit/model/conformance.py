@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from toolkit.model.serde import stage_value
@@ -57,3 +58,15 @@ class ScenarioResult:
     files: dict[str, str] = field(default_factory=dict)
     promises: str = ""
     blind_spots: tuple[str, ...] = ()
+
+
+def first_problem(verdicts: Sequence[Verdict], controls: Sequence[ControlResult]) -> str:
+    """Return in one line the first thing that failed, or else is undecided; empty: everything passed or was skipped."""
+    for bad in (Outcome.FAILED, Outcome.UNDECIDED):
+        for verdict in verdicts:
+            if verdict.outcome is bad:
+                return f"{verdict.rule} {verdict.subject}: {verdict.reason}"
+        for control in controls:
+            if control.outcome is bad:
+                return f"negative control {control.rule}/{control.fault}: {control.reason}"
+    return ""

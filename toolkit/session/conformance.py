@@ -9,7 +9,7 @@ from functools import partial
 from toolkit.errors import ApplyError, HostUnsupportedError
 from toolkit.faults.fault import Target, When
 from toolkit.faults.registry import word_of
-from toolkit.model.conformance import ControlResult, ScenarioResult
+from toolkit.model.conformance import ControlResult, ScenarioResult, first_problem
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.scenario import NegativeControl, Scenario
 from toolkit.model.topology import Topology
@@ -237,13 +237,8 @@ def _control(control: NegativeControl, outcome: Outcome, reason: str, run: str =
 
 def _reason(verdicts: tuple[Verdict, ...], controls: list[ControlResult]) -> str:
     """Sum up in one line: the first thing that is not passed, or what was shown."""
-    for bad in (Outcome.FAILED, Outcome.UNDECIDED):
-        for verdict in verdicts:
-            if verdict.outcome is bad:
-                return f"{verdict.rule} {verdict.subject}: {verdict.reason}"
-        for control in controls:
-            if control.outcome is bad:
-                return f"negative control {control.rule}/{control.fault}: {control.reason}"
+    if problem := first_problem(verdicts, controls):
+        return problem
     caught = sum(1 for control in controls if control.outcome is Outcome.PASSED)
     if not caught:
         return "no negative control fits this machine"

@@ -44,21 +44,24 @@ def environment_here(session: str, topology: Topology, root: Path = Path("/")) -
 
 
 def _with_software(identity: Identity, root: Path) -> Identity:
-    proc = root / "proc"
-    kubelet, runtime, gates = _running(proc, identity.boot_id)
+    kubelet, runtime, oci_runtime, gates = _running(root, identity.boot_id)
     return replace(
         identity,
         kubelet=kubelet,
         runtime=runtime,
-        oci_runtime=_oci_runtime() if root == Path("/") else "",
+        oci_runtime=oci_runtime,
         feature_gates=dict(gates),
         programs=programs_digest(),
     )
 
 
 @functools.lru_cache(maxsize=4)
-def _running(proc: Path, _boot_id: str) -> tuple[str, str, tuple[tuple[str, bool], ...]]:
-    """Return the versions of kubelet and runtime, and the gates; asked once: each is a program that is started."""
+def _running(root: Path, _boot_id: str) -> tuple[str, str, str, tuple[tuple[str, bool], ...]]:
+    """Return the versions of kubelet, runtime and OCI runtime, and the gates.
+
+    Asked once, not for each run of a session: each is a program that is started.
+    """
+    proc = root / "proc"
     pid = kubelet_pid(proc)
     kubelet = "" if pid is None else version_of(pid, proc)
     runtime = ""
@@ -67,7 +70,8 @@ def _running(proc: Path, _boot_id: str) -> tuple[str, str, tuple[tuple[str, bool
         if found is not None:
             runtime = f"{name} {program_version(found, proc)}".strip()
             break
-    return kubelet, runtime, tuple(sorted(_gates(proc).items()))
+    oci_runtime = _oci_runtime() if root == Path("/") else ""
+    return kubelet, runtime, oci_runtime, tuple(sorted(_gates(proc).items()))
 
 
 def _gates(proc: Path) -> Mapping[str, bool]:
