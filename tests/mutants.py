@@ -118,8 +118,8 @@ MUTANTS = (
     Mutant("probes/cgroups/lives.py", "self.lives += 1", "self.lives = 1", f"{_PROBES}/test_lives.py"),
     Mutant(
         "validators/credibility/trust.py",
-        "difference = coverage.switches_judged + untraced - coverage.switches_kernel",
-        "difference = coverage.switches_judged - coverage.switches_kernel",
+        "difference = coverage.switches_judged + untraced - counted",
+        "difference = coverage.switches_judged - counted",
         f"{_RULES}/test_trust.py",
     ),
     Mutant(

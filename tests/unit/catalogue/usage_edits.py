@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -88,6 +89,11 @@ def _starved(evidence: Evidence, claim: Claim, rival: Claim) -> Evidence:
         return replace(row, usage_ns=(row.usage_ns or 0) + sum(moved[name] for name in inside))
 
     rows = tuple(changed(row) for row in evidence.bandwidth)
+    # On each CPU: what the kernel promises on several CPUs is broken only where it is so on all of them.
+    places = Counter(row.claim for row in evidence.cpu_use)
+    cpu_use = tuple(
+        replace(row, run_ns=row.run_ns + moved.get(row.claim, 0) // places[row.claim]) for row in evidence.cpu_use
+    )
     half = evidence.duration_ns // 2
     bins = tuple(
         UsageBin(claim=row.claim, start_at_ns=start, length_ns=half, usage_ns=(row.usage_ns or 0) // 2)
@@ -95,7 +101,7 @@ def _starved(evidence: Evidence, claim: Claim, rival: Claim) -> Evidence:
         if row.level == 0
         for start in (0, half)
     )
-    return replace(evidence, bandwidth=rows, usage_bins=bins)
+    return replace(evidence, bandwidth=rows, cpu_use=cpu_use, usage_bins=bins)
 
 
 def _pages(stand: Stand, claim: Claim) -> Iterator[Edit]:
