@@ -18,6 +18,11 @@ PAUSES, LISTED_PAUSES = 139, 499
 """CPU times of a scan that the scanner rests after it, by its way. Where it reads ``/proc`` alone it takes at most one
 part in 140 of a CPU: 70 threads are read as often as the options ask for, 10,000 every 28 s. Else one part in 500:
 10,000 every 6 to 12 s."""
+AWAKE_NS = 250_000_000
+"""The longest rest where a warm CPU reads all threads as often as the options ask for. After a third of a second of
+sleep a virtual machine may need twenty times the CPU time for the same reading, because its host has given its caches
+away. A rest by that time would be of seconds, and the next reading as dear: the pace would keep the CPU cold that makes
+it slow."""
 
 
 class Ways:
@@ -47,6 +52,12 @@ class Ways:
         self.pass_ns = 0  # there may be fewer tasks now
         if self._tasks is not None:
             self._tasks.known.turn()
+
+    def pause_ns(self, took_ns: int) -> int:
+        """Return how long the scanner rests after a scan that took this CPU time, without what the options ask for."""
+        rest_ns = self.pauses * took_ns
+        few = self.threads is not None and self.threads * THREAD_NS <= self._affordable_ns
+        return min(rest_ns, AWAKE_NS) if few and self.pauses == PAUSES else rest_ns
 
     def next(self, count: Callable[[], int]) -> TaskIterator | None:
         """Return what lists the threads in the scan that begins; ``None``: they are read from ``/proc``.

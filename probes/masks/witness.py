@@ -108,6 +108,6 @@ class Masks(Witness[None]):
             subjects = tuple(windows.subjects.values())
             masks = watch.masks
             took_ns = masks.scan_all(subjects, lambda: stopped() or window.closed)
-            self._pause_ns = max(windows.options.scan_ms * 1_000_000, self._ways.pauses * took_ns)
+            self._pause_ns = max(windows.options.scan_ms * 1_000_000, self._ways.pause_ns(took_ns))
             masks.pause_ns = max(masks.pause_ns, self._pause_ns)
         return self._pause_ns / 1e9

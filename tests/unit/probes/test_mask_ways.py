@@ -9,7 +9,7 @@ import pytest
 from probes import kernel_structs, program
 from probes.masks.sample import Sample
 from probes.masks.strays import Strays
-from probes.masks.ways import LISTED_PAUSES, PAUSES, THREAD_NS, Ways
+from probes.masks.ways import AWAKE_NS, LISTED_PAUSES, PAUSES, THREAD_NS, Ways
 from probes.program import Program
 from probes.subprograms import Linked
 from tests.unit.probes.mask_node import Node
@@ -49,6 +49,21 @@ def test_the_cheaper_way_is_taken(node: Node) -> None:
     assert ways.next(never) is None
     ways.begin()
     assert ways.next(never) is node.tasks
+
+
+def test_few_threads_are_read_before_a_cpu_goes_cold(node: Node) -> None:
+    """A dear scan of few threads makes no long rest; a scan of many, by either way, rests by what it took."""
+    pause_ns, dear_ns = 200_000_000, 14_000_000
+    ways = Ways(Strays(node.hierarchy, node.root), Sample(node.hierarchy, node.root), node.tasks, pause_ns)
+    ways.next(lambda: 3)
+    assert ways.pause_ns(dear_ns) == AWAKE_NS
+    assert ways.pause_ns(1_000_000) == PAUSES * 1_000_000
+    ways.threads = 1000
+    ways.next(never)
+    assert ways.pause_ns(dear_ns) == LISTED_PAUSES * dear_ns
+    ways.pass_ns = 1000 * THREAD_NS
+    ways.next(never)
+    assert ways.pause_ns(dear_ns) == PAUSES * dear_ns
 
 
 def test_a_kernel_that_refuses_the_list_is_read_as_ever(node: Node) -> None:
