@@ -9,8 +9,8 @@ from probes.readings import Frame, Readings, Watched
 from probes.state import State, nohz_full
 from probes.window import Window
 from toolkit.host.cgroup_mounts import read_control
-from toolkit.model import names
 from toolkit.model.evidence import Environment
+from toolkit.text import names
 
 
 def readings(state: State, window: Window) -> Readings:

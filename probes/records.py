@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import ClassVar, Self
 
-from toolkit.model import names
+from toolkit.text import names
 
 CPU_WORDS = 16
 """64-bit words of a set of CPUs in the kernel (``probes/switches/claims.h``)."""

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Literal
 
 from toolkit.errors import HostUnsupportedError, InputError
-from toolkit.model.names import printable
 from toolkit.model.serde import from_json, stage_value, to_data
 from toolkit.packed import MAX_DEPTH, archive, read_packed
 from toolkit.regular_file import read_regular
+from toolkit.text.names import printable
 
 MANIFEST, SIGNATURE, STATEMENT, CONTENT = "manifest.json", "manifest.json.sig", "statement.md", "run/"
 NAMESPACE = "pinproof"

@@ -18,10 +18,10 @@ from pydantic.alias_generators import to_camel
 from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.faults.registry import WORDS
+from toolkit.kubernetes.documents import Part, absent, check_kind, expected, needed, read_document
+from toolkit.kubernetes.node_config import FIELDS
 from toolkit.model.claims import ExclusivePolicy, pod_claim_name, qos_claim_name
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
-from toolkit.model.documents import Part, absent, check_kind, expected, needed, read_document
-from toolkit.model.node_config import FIELDS
 from toolkit.model.plan import QOS_CGROUPS
 from toolkit.model.sandbox import Workload, WorkloadKind
 from toolkit.model.scenario import (
@@ -34,9 +34,9 @@ from toolkit.model.scenario import (
     Tier,
 )
 from toolkit.model.serde import first_problem, read_text
-from toolkit.model.yaml_text import MAX_BYTES, parse_document
 from toolkit.scenario_parts import ExpectationPart, RequiresPart, ScenarioPart
 from toolkit.scenario_references import all_pods, kubelet_settings
+from toolkit.text.yaml_text import MAX_BYTES, parse_document
 
 QOS_CLAIMS = {qos_claim_name(cgroup) for cgroup in QOS_CGROUPS.values()}
 """What negative controls call the cgroups of QoS classes."""

@@ -25,7 +25,6 @@ from toolkit.disk import Content, write_directory
 from toolkit.disk import write_atomically as write_atomically
 from toolkit.disk import write_output as write_output
 from toolkit.errors import InputError
-from toolkit.model import json_text
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.node_record import NodeRecord
@@ -37,8 +36,9 @@ from toolkit.model.serde import MAX_FILE_BYTES, from_data
 from toolkit.model.session import Session
 from toolkit.model.stage_text import StageText, indent_of, written
 from toolkit.model.verdict import Verdict
-from toolkit.model.wording import kind_of
 from toolkit.regular_file import read_regular
+from toolkit.text import json_text
+from toolkit.text.wording import kind_of
 
 T = TypeVar("T")
 VERSION = 1

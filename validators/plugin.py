@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from toolkit.model.sandbox import Workload
     from toolkit.model.topology import Topology
     from toolkit.model.verdict import Outcome, Verdict
-    from toolkit.session.prepared import Prepared
+    from toolkit.session.engine.prepared import Prepared
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -138,7 +138,7 @@ class Judged:
             raise AssertionError("\n".join(lines))
 
     def _lines(self, outcome: str) -> list[str]:
-        from toolkit.model.names import printable
+        from toolkit.text.names import printable
 
         found = [verdict for verdict in self.verdicts if verdict.outcome.value == outcome]
         return [printable(f"{verdict.rule} {verdict.subject}: {verdict.reason}") for verdict in found]
@@ -150,8 +150,8 @@ def pinproof_host(pytestconfig: pytest.Config) -> Topology:
     skipped, if ``--pinproof-allow-unfit`` allows it: a promise of which nobody looked whether it is kept is not green.
     """
     from toolkit.errors import HostUnsupportedError
-    from toolkit.session.guard import free_machine
-    from toolkit.session.preflight import require_run
+    from toolkit.session.planning.guard import free_machine
+    from toolkit.session.planning.preflight import require_run
 
     try:
         require_run(pytestconfig.getoption("pinproof_runtime"))
@@ -166,7 +166,7 @@ def pinproof_host(pytestconfig: pytest.Config) -> Topology:
 @pytest.fixture(scope="session")
 def pinproof_probes(pinproof_host: Topology) -> Iterator[Prepared]:
     """The probes, compiled and loaded once for all tests."""
-    from toolkit.session.prepared import prepared
+    from toolkit.session.engine.prepared import prepared
     from toolkit.store import new_run_id
 
     with prepared(new_run_id("pytest")) as kept:
@@ -229,8 +229,8 @@ Observe = Callable[..., Judged]
 @pytest.fixture
 def pinproof_observe(pinproof_probes: Prepared, request: pytest.FixtureRequest) -> Observe:
     """Watch a box (or a ClaimSet of cgroups that exist) and judge: ``pinproof_observe(box, seconds=1.0)``."""
-    from toolkit.session.engine import watched
-    from toolkit.session.window import Window
+    from toolkit.session.engine.session import watched
+    from toolkit.session.engine.window import Window
     from toolkit.store import new_run_id
 
     def watch(box: Box | ClaimSet, seconds: float = 1.0) -> Judged:

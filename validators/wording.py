@@ -1,9 +1,9 @@
-"""Words that reasons share, under the names that read best there; all are of :mod:`toolkit.model.wording`."""
+"""Words that reasons share, under the names that read best there; all are of :mod:`toolkit.text.wording`."""
 
 from __future__ import annotations
 
-from toolkit.model.wording import brief, clock, digits, listed, milliseconds, moment, seconds, since_open
-from toolkit.model.wording import count as plural
+from toolkit.text.wording import brief, clock, digits, listed, milliseconds, moment, seconds, since_open
+from toolkit.text.wording import count as plural
 
 UNBOUND = (
     "its threads' masks alone bind them, each a moment after it is in the cgroup; "

@@ -10,7 +10,7 @@ from probes.masks.status import parse_status
 from probes.subjects import Subject
 from toolkit.host import procfs
 from toolkit.host.cgroup_mounts import read_control
-from toolkit.model import names
+from toolkit.text import names
 
 MayComplete = Callable[[int, int, int], bool]
 

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from toolkit.errors import InputError
-from toolkit.model import names
 from toolkit.model.cpuset import CpuSet
+from toolkit.text import names
 
 _MEANT = {"\\n": "\n", "\\\\": "\\"}
 _WANTED = (b"\nName:", b"\nTgid:", b"\nCpus_allowed_list:", b"\nMems_allowed_list:")

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from probes.readings import Part, Reading, Readings
 from probes.records import comm
 from probes.writes.records import Write
-from toolkit.model import names
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.evidence.writes import ControlWrite, WriteCoverage, WriteEvidence
+from toolkit.text import names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

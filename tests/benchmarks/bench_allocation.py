@@ -16,8 +16,8 @@ from tabulate import tabulate
 
 from toolkit.allocation.cpu.manager import StaticPolicy, make_policy
 from toolkit.allocation.machine import Machine, MachineCpu
-from toolkit.model.pod import Container, Pod, Resources
-from toolkit.model.quantity import Quantity
+from toolkit.kubernetes.pod import Container, Pod, Resources
+from toolkit.kubernetes.quantity import Quantity
 
 REFERENCE_MEDIAN_US = {
     (): 5100.0,

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.planner import plan
-from toolkit.model.node_config import NodeConfig, read_settings
-from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_vector_pod
+from toolkit.kubernetes.node_config import NodeConfig, read_settings
+from toolkit.kubernetes.pod import Pod
+from toolkit.kubernetes.pod_reader import read_vector_pod
 
 GIB = 1 << 30
 NODES = 100

@@ -12,9 +12,10 @@ from toolkit.host.topology import read_topology
 from toolkit.model.conformance import ScenarioResult
 from toolkit.model.verdict import Outcome
 from toolkit.scenario_file import load_catalogue
-from toolkit.session import conformance, fitting
-from toolkit.session.execute import Settings
-from toolkit.session.prepared import Prepared
+from toolkit.session import conformance
+from toolkit.session.engine.execute import Settings
+from toolkit.session.engine.prepared import Prepared
+from toolkit.session.planning import fitting
 
 SCENARIOS = {scenario.name: scenario for scenario in load_catalogue()}
 

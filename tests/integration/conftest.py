@@ -18,7 +18,7 @@ from probes.switches.ledger import Ledger
 from tests.integration.lost_support import CLAIMS
 from tests.integration.probe_lab import cgroup, compile_program
 from toolkit.model.claims import ClaimSet
-from toolkit.session.prepared import Prepared
+from toolkit.session.engine.prepared import Prepared
 
 RUNTIME = ("test_watch_kubelet.py", "test_field_node.py", "test_watch_writer.py", "test_cri_node.py")
 """Files that run a container runtime, and would wait for each other (``cri_node.alone``)."""

@@ -23,9 +23,9 @@ from tests.integration.plot_scenes import CALM, FOREIGN, REMADE, Spot, Stage
 from tests.integration.plots import Plot
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.session.observe import observation
-from toolkit.session.prepared import Prepared
-from toolkit.session.window import Window
+from toolkit.session.engine.observe import observation
+from toolkit.session.engine.prepared import Prepared
+from toolkit.session.engine.window import Window
 from validators.registry import judge
 
 CONTAINMENT, EXCLUSIVE, MASK, HEALTH = "cpuset-containment", "exclusive-cpus", "affinity-mask", "evidence-health"

@@ -10,8 +10,8 @@ import pytest
 from toolkit.host import cgroupfs
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.session.canary import LONG_S, OFTEN, SELDOM
-from toolkit.session.window import Window
+from toolkit.session.engine.canary import LONG_S, OFTEN, SELDOM
+from toolkit.session.engine.window import Window
 
 pytestmark = pytest.mark.beside
 NONE = ClaimSet(claims=())

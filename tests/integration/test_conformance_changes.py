@@ -8,8 +8,8 @@ import pytest
 
 from tests.integration.conformance_runs import run
 from toolkit.model.verdict import Outcome
-from toolkit.session.prepared import Prepared
-from toolkit.session.resizing import BEFORE
+from toolkit.session.engine.prepared import Prepared
+from toolkit.session.planning.resizing import BEFORE
 from toolkit.store import load_run
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]

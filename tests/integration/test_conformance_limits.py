@@ -12,7 +12,7 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, Runtime
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.session.prepared import Prepared
+from toolkit.session.engine.prepared import Prepared
 from toolkit.store import load_run
 from validators.registry import judge
 

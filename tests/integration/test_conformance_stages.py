@@ -13,7 +13,7 @@ import pytest
 from tests.integration.conformance_runs import run
 from toolkit.model.claims import Claim
 from toolkit.model.verdict import Outcome
-from toolkit.session.prepared import Prepared
+from toolkit.session.engine.prepared import Prepared
 from toolkit.store import StoredRun, load_run
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]

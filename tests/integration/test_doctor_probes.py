@@ -16,7 +16,7 @@ from probes.builder import Request
 from probes.composition import build_request
 from probes.options import ObserveOptions
 from toolkit.cli.main import cli
-from toolkit.session import probe_capability
+from toolkit.session.engine import probe_capability
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]
 

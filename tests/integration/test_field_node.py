@@ -34,11 +34,11 @@ from tests.unit.toolkit.sources.socket_server import POD_RESOURCES, field, serve
 from toolkit.allocation.planner import plan
 from toolkit.cli.main import cli
 from toolkit.host.topology import read_topology
+from toolkit.kubernetes.node_config import read_settings
+from toolkit.kubernetes.pod_reader import read_submitted_pod
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.node_config import read_settings
-from toolkit.model.pod_reader import read_submitted_pod
-from toolkit.model.yaml_text import parse_document
-from toolkit.session.planning import machine_of
+from toolkit.session.planning.planned import machine_of
+from toolkit.text.yaml_text import parse_document
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]
 

@@ -17,10 +17,10 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.verdict import Outcome
-from toolkit.session import observe
-from toolkit.session.engine import watched
-from toolkit.session.prepared import Prepared
-from toolkit.session.window import Window
+from toolkit.session.engine import observe
+from toolkit.session.engine.prepared import Prepared
+from toolkit.session.engine.session import watched
+from toolkit.session.engine.window import Window
 from validators.registry import judge
 
 pytestmark = [

@@ -26,7 +26,7 @@ from probes.masks.status import parse_status
 from tests.integration.probe_lab import BURSTS, remove
 from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import read_control
-from toolkit.model import names
+from toolkit.text import names
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]
 

@@ -29,9 +29,9 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload
 from toolkit.model.verdict import Outcome
 from toolkit.session import planted_run
-from toolkit.session.engine import watched
-from toolkit.session.prepared import Prepared
-from toolkit.session.window import Window
+from toolkit.session.engine.prepared import Prepared
+from toolkit.session.engine.session import watched
+from toolkit.session.engine.window import Window
 from validators.registry import judge
 
 pytestmark = pytest.mark.integration

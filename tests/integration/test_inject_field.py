@@ -20,9 +20,9 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.session.engine import watched
-from toolkit.session.prepared import Prepared
-from toolkit.session.window import Window
+from toolkit.session.engine.prepared import Prepared
+from toolkit.session.engine.session import watched
+from toolkit.session.engine.window import Window
 from validators.registry import judge
 
 pytestmark = [

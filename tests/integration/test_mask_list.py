@@ -26,10 +26,10 @@ from probes.program import Program
 from probes.switches.ledger import Ledger
 from tests.integration.probe_lab import EMULATED, cgroup, join, wait_for
 from toolkit.host import cgroupfs
-from toolkit.model import names
 from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
+from toolkit.text import names
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("awake")]
 ONLINE = CpuSet.of(os.sched_getaffinity(0))

@@ -27,10 +27,10 @@ from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Outcome
-from toolkit.session.canary import fit
-from toolkit.session.engine import watched
-from toolkit.session.prepared import prepared
-from toolkit.session.window import Window
+from toolkit.session.engine.canary import fit
+from toolkit.session.engine.prepared import prepared
+from toolkit.session.engine.session import watched
+from toolkit.session.engine.window import Window
 from validators.credibility.trust import PLANTED_SKEW_RATIO, PLANTED_SKEW_SWITCHES
 from validators.registry import judge
 

@@ -30,7 +30,7 @@ from tests.integration.plot_windows import (
 )
 from tests.integration.plots import plot
 from tests.seeds import SEED, SOAK
-from toolkit.session.prepared import Prepared
+from toolkit.session.engine.prepared import Prepared
 
 pytestmark = pytest.mark.integration
 

@@ -13,12 +13,12 @@ from toolkit.cli.main import cli
 from toolkit.host import cgroupfs
 from toolkit.host.topology import read_topology
 from toolkit.model.verdict import Outcome
-from toolkit.session.execute import Settings, run_scenario
-from toolkit.session.fitting import why_not
-from toolkit.session.long_stage import Cut
-from toolkit.session.planning import plan_all
-from toolkit.session.prepared import Prepared
-from toolkit.session.record import Run
+from toolkit.session.engine.execute import Settings, run_scenario
+from toolkit.session.engine.long_stage import Cut
+from toolkit.session.engine.prepared import Prepared
+from toolkit.session.engine.record import Run
+from toolkit.session.planning.fitting import why_not
+from toolkit.session.planning.planned import plan_all
 from toolkit.store import load_run, stage_paths, window_paths
 
 pytestmark = pytest.mark.integration

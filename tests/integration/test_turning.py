@@ -15,9 +15,9 @@ from tests.integration.probe_lab import wait_for
 from toolkit.host import cgroupfs
 from toolkit.model.claims import ClaimSet
 from toolkit.model.verdict import Outcome
-from toolkit.session import canary, observe
-from toolkit.session.prepared import Prepared
-from toolkit.session.window import Window
+from toolkit.session.engine import canary, observe
+from toolkit.session.engine.prepared import Prepared
+from toolkit.session.engine.window import Window
 from validators.registry import judge
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]

@@ -28,8 +28,8 @@ from tests.integration.endless_watch import IN, ONLINE, OUT, V1_CPUSETS, Watch, 
 from tests.integration.membership_lab import cpuset
 from tests.integration.probe_lab import BURSTS, cgroup, join, wait_for
 from toolkit.model.cpuset import CpuSet
-from toolkit.session.engine import session
-from toolkit.session.window import Window
+from toolkit.session.engine.session import session
+from toolkit.session.engine.window import Window
 from toolkit.sources.claims_file import load_claims
 
 pytestmark = [

@@ -24,7 +24,7 @@ from toolkit.model import serde
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.verdict import Outcome
 from toolkit.session import conformance
-from toolkit.session.planning import plan_all
+from toolkit.session.planning.planned import plan_all
 from validators.placement.groups import VIRTUAL_MACHINE
 
 RUN_TIMEOUT_S = 120
@@ -39,8 +39,8 @@ from pathlib import Path
 from toolkit.host.topology import read_topology
 from toolkit.model.serde import to_data
 from toolkit.session import conformance, execute, fitting
-from toolkit.session.repeats import REPEATS
-from toolkit.session.prepared import prepared
+from toolkit.session.conformance import REPEATS
+from toolkit.session.engine.prepared import prepared
 from toolkit.scenario_file import load_scenario
 
 # Beside loads that fill the emulated CPUs, who watches would wait for his turn; CPU 0 is emulated the fastest. Three

@@ -69,7 +69,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import Workload, WorkloadKind
 from toolkit.model.serde import to_data
 from toolkit.session import observe, planted_run
-from toolkit.session.window import Window
+from toolkit.session.engine.window import Window
 from validators.registry import judge
 
 switch = Path(f"/sys/devices/system/cpu/cpu{ARGS['cpu']}/online")

@@ -21,8 +21,8 @@ from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.serde import to_data
-from toolkit.session.engine import watched
-from toolkit.session.window import Window
+from toolkit.session.engine.session import watched
+from toolkit.session.engine.window import Window
 from validators.registry import judge
 from tests.integration.apply_support import traces, wait_until
 
@@ -72,7 +72,7 @@ from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import to_data
 from toolkit.session import observe
-from toolkit.session.window import Window
+from toolkit.session.engine.window import Window
 from validators.registry import judge
 
 LOW, HIGH = ARGS["low"], ARGS["high"]

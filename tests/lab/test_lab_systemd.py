@@ -11,7 +11,7 @@ from tests.lab.harness.node import BUSY, CGROUPS, ROOTFS, claims_of, file, watch
 from tests.lab.harness.plugin import guests
 from tests.lab.harness.snapshot import GuestKind
 from tests.lab.harness.verdicts import assert_clean, failed_of, verdicts_of
-from toolkit.session.repeats import REPEATS, repeat_undecided
+from toolkit.session.conformance import REPEATS, repeat_undecided
 
 SYSTEMD = guests(GuestKind(flavour="systemd"))
 RULES = ("cpuset-containment", "applied")

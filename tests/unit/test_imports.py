@@ -18,16 +18,22 @@ PACKAGES = ("toolkit", "probes", "validators")
 
 RANKS: dict[str, int] = {
     **dict.fromkeys(("toolkit", "toolkit.errors", "toolkit.presence", "toolkit.verbs"), 0),
-    **dict.fromkeys(("toolkit.model", "toolkit.disk", "toolkit.regular_file"), 1),
-    **dict.fromkeys(("toolkit.allocation", "toolkit.host", "toolkit.store", "toolkit.packed"), 2),
-    **dict.fromkeys(("toolkit.bundle", "toolkit.sources", "toolkit.apply", "toolkit.faults", "probes"), 3),
-    **dict.fromkeys(("validators", "validators.rules", "validators.registry"), 3),
-    **dict.fromkeys(("toolkit.scenario_parts", "toolkit.scenario_references", "toolkit.scenario_file"), 4),
-    **dict.fromkeys(("toolkit.session", "toolkit.fleet"), 5),
-    "toolkit.report": 6,
+    **dict.fromkeys(("toolkit.text", "toolkit.disk", "toolkit.regular_file"), 1),
+    "toolkit.model": 2,
+    "toolkit.kubernetes": 3,
+    **dict.fromkeys(("toolkit.allocation", "toolkit.host", "toolkit.store", "toolkit.packed"), 4),
+    **dict.fromkeys(("toolkit.bundle", "toolkit.sources", "toolkit.apply", "toolkit.faults", "probes"), 5),
+    **dict.fromkeys(("validators", "validators.rules", "validators.registry"), 5),
+    **dict.fromkeys(("toolkit.scenario_parts", "toolkit.scenario_references", "toolkit.scenario_file"), 6),
+    # The rooms of the session; what stands beside them calls the engine.
+    **dict.fromkeys(("toolkit.session.planning", "toolkit.session.windows"), 7),
+    "toolkit.session.engine": 8,
+    "toolkit.session.following": 9,
+    **dict.fromkeys(("toolkit.session", "toolkit.fleet"), 10),
+    "toolkit.report": 11,
     # Two front ends stand beside each other: the command line, and the pytest plugin with the suite that it runs.
-    **dict.fromkeys(("toolkit.cli", "validators.plugin", "validators.conformance"), 7),
-    "toolkit.__main__": 8,
+    **dict.fromkeys(("toolkit.cli", "validators.plugin", "validators.conformance"), 12),
+    "toolkit.__main__": 13,
 }
 """Package or module -> rank; the longest name counts. What a module imports of the project has a lower rank, or is of
 its own package. ``toolkit`` is its ``__init__`` alone: a module beside it needs a rank of its own."""
@@ -41,24 +47,20 @@ BESIDE: dict[tuple[str, str], str] = {
     ("toolkit.scenario_file", "toolkit.scenario_parts"): "one reader in three files",
 }
 """Imports within a rank, with the reason."""
+MACHINE = ("toolkit.host", "toolkit.sources", "toolkit.apply", "toolkit.faults", "probes")
 JUDGES = ("validators", "validators.rules", "validators.registry")
 NEVER: dict[tuple[str, str], str] = {
     **{(name, "toolkit.host"): "a rule is a pure function: it judges a saved run elsewhere" for name in JUDGES},
     **{(name, "toolkit.allocation"): "no expectation comes from the model that is judged" for name in JUDGES},
+    ("toolkit.session.planning", "probes"): "what is decided before a run is decided where nothing can be observed",
+    **{("toolkit.session.windows", name): "arithmetic over results asks no machine" for name in MACHINE},
     ("probes", "toolkit.allocation"): "a witness sees what runs, not what was decided",
     ("toolkit.report", "probes"): "a saved run is rendered where nothing can be observed",
     ("toolkit.report", "toolkit.apply"): "and where nothing is changed",
     ("toolkit.report", "toolkit.faults"): "and where nothing is broken",
     **{
         ("toolkit.fleet", name): "a gate reads what was saved, and asks no machine"
-        for name in (
-            "toolkit.host",
-            "toolkit.sources",
-            "toolkit.apply",
-            "toolkit.faults",
-            "probes",
-            "toolkit.allocation",
-        )
+        for name in (*MACHINE, "toolkit.allocation")
     },
 }
 """Imports down the ranks that are wrong all the same, with the reason."""
@@ -200,6 +202,15 @@ def test_every_rank_and_exception_is_used() -> None:
         ("toolkit/host/x.py", "from toolkit.cli import main"),
         ("toolkit/host/x.py", "def f():\n    from toolkit import session"),
         ("toolkit/model/x.py", "from ..apply import sandbox"),
+        ("toolkit/model/x.py", "from toolkit.kubernetes import pod"),
+        ("toolkit/text/x.py", "from toolkit.model.cpuset import CpuSet"),
+        ("toolkit/kubernetes/x.py", "from toolkit.allocation import node"),
+        ("toolkit/session/planning/x.py", "from toolkit.session.engine import record"),
+        ("toolkit/session/planning/x.py", "from probes import observer"),
+        ("toolkit/session/windows/x.py", "from toolkit.session.engine import record"),
+        ("toolkit/session/engine/x.py", "from toolkit.session.following import follower"),
+        ("toolkit/session/engine/x.py", "from toolkit.session import conformance"),
+        ("toolkit/session/following/x.py", "from toolkit.session import planted_run"),
         ("validators/x.py", "import probes.switches.ledger"),
         ("validators/x.py", "from validators.rules import noise"),
         ("validators/rules/x.py", "from validators import registry"),

@@ -23,7 +23,7 @@ from tests.unit.validators.evidence_builder import claim_set, evidence, intruder
 from toolkit.model.evidence import OwnerClass
 from toolkit.model.result import make_result
 from toolkit.report.metrics import registry_of
-from toolkit.session.counters import Counters, SessionState
+from toolkit.session.windows.counters import Counters, SessionState
 from validators.registry import judge
 
 CASES = Path(__file__).resolve().parents[1] / "data/prometheus/alerts_test.yml"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from toolkit.model.feature_gates import POD_LEVEL_RESOURCES, FeatureGates
-from toolkit.model.pod import Pod
+from toolkit.kubernetes.feature_gates import POD_LEVEL_RESOURCES, FeatureGates
+from toolkit.kubernetes.pod import Pod
 
 
 def as_seen(pod: Pod, gates: FeatureGates) -> Pod:

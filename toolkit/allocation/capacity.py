@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from toolkit.model.pod import CPU, HUGEPAGES_PREFIX, MEMORY, PODS, Pod, effective_requests
-from toolkit.model.quantity import ZERO, Quantity
+from toolkit.kubernetes.pod import CPU, HUGEPAGES_PREFIX, MEMORY, PODS, Pod, effective_requests
+from toolkit.kubernetes.quantity import ZERO, Quantity
 
 
 class Lack(NamedTuple):

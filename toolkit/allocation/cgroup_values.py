@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolkit.allocation.budgets import as_seen
+from toolkit.kubernetes.node_config import NodeConfig
+from toolkit.kubernetes.pod import CPU, MEMORY, Container, Pod, aggregate, effective_requests
+from toolkit.kubernetes.quantity import ZERO
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
-from toolkit.model.node_config import NodeConfig
 from toolkit.model.plan import QosClass
-from toolkit.model.pod import CPU, MEMORY, Container, Pod, aggregate, effective_requests
-from toolkit.model.quantity import ZERO
 
 MIN_QUOTA_US = 1000
 """The kernel refuses less."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolkit.model.go_text import quote
-from toolkit.model.node_config import NodeConfig
+from toolkit.kubernetes.go_text import quote
+from toolkit.kubernetes.node_config import NodeConfig
 
 _FLAG = "enforceNodeAllocatable (--enforce-node-allocatable)"
 _COMPRESSIBLE = "-compressible"

@@ -15,10 +15,10 @@ from toolkit.allocation.device.manager import DEVICES_UNAVAILABLE
 from toolkit.allocation.node import Node
 from toolkit.allocation.qos import container_quota_disabled
 from toolkit.allocation.topology.manager import NONE, POD_SCOPE
+from toolkit.kubernetes.kubelet_version import MODELLED
+from toolkit.kubernetes.pod import CPU, Container, Pod
 from toolkit.model.claims import NO_QUOTA, Isolation
-from toolkit.model.kubelet_version import MODELLED
-from toolkit.model.pod import CPU, Container, Pod
-from toolkit.model.wording import cpus_text
+from toolkit.model.cpuset import cpus_text
 
 _QUOTAS_OFF = "CFS quotas are off on this node (cpuCFSQuota: false)"
 

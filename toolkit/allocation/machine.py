@@ -16,7 +16,7 @@ from typing import Any
 from toolkit.errors import InputError
 from toolkit.model.cpuset import MAX_ID, CpuSet
 from toolkit.model.topology import KubeletView
-from toolkit.model.wording import kind_of
+from toolkit.text.wording import kind_of
 
 _PAGE_UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 

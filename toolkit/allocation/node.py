@@ -22,9 +22,9 @@ from toolkit.allocation.memory.manager import MemoryManager
 from toolkit.allocation.startup import check_node_allocatable, make_managers, node_allocatable, refused_start
 from toolkit.allocation.topology.hint import NO_AFFINITY, TopologyHint
 from toolkit.allocation.topology.manager import NONE, POD_SCOPE
+from toolkit.kubernetes.node_config import NodeConfig
+from toolkit.kubernetes.pod import Container, Pod
 from toolkit.model.claims import Isolation
-from toolkit.model.node_config import NodeConfig
-from toolkit.model.pod import Container, Pod
 
 
 def start_node(

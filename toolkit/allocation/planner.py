@@ -23,13 +23,13 @@ from toolkit.allocation.plugins.static import StaticPlugin
 from toolkit.allocation.promised import promised
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
 from toolkit.errors import InputError
+from toolkit.kubernetes.go_text import parse_cpu_list
+from toolkit.kubernetes.node_config import NodeConfig
+from toolkit.kubernetes.pod import CPU, HUGEPAGES_PREFIX, Container, Pod, effective_requests
+from toolkit.kubernetes.quantity import ZERO, Quantity
 from toolkit.model.claims import HugepageLimit, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.go_text import parse_cpu_list
-from toolkit.model.node_config import NodeConfig
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
-from toolkit.model.pod import CPU, HUGEPAGES_PREFIX, Container, Pod, effective_requests
-from toolkit.model.quantity import ZERO, Quantity
 
 
 def plan(

@@ -14,8 +14,8 @@ from toolkit.allocation.cpu.options.switched_on import CpuPolicyOptions
 from toolkit.allocation.cpu.requests import pod_exclusive_cpus
 from toolkit.allocation.node import Node
 from toolkit.allocation.topology.manager import NONE, POD_SCOPE, RESTRICTED, SINGLE_NUMA_NODE
+from toolkit.kubernetes.pod import Container, Pod
 from toolkit.model.claims import Alignment, Preference
-from toolkit.model.pod import Container, Pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

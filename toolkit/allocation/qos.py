@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from toolkit.kubernetes.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS, FeatureGates
+from toolkit.kubernetes.pod import Pod
 from toolkit.model.claims import Isolation
-from toolkit.model.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS, FeatureGates
-from toolkit.model.pod import Pod
 
 
 def container_quota_disabled(isolation: Isolation, gates: FeatureGates) -> bool:

@@ -26,9 +26,9 @@ from toolkit.allocation.cpu.assignment import CpuShortageError, take_cpus, take_
 from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.node import Node
 from toolkit.allocation.topology.manager import BEST_EFFORT, NONE, SINGLE_NUMA_NODE
-from toolkit.model import feature_gates as gates
+from toolkit.kubernetes import feature_gates as gates
+from toolkit.kubernetes.pod import CPU, MEMORY, Pod, ResourceList, Resources
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.pod import CPU, MEMORY, Pod, ResourceList, Resources
 from toolkit.model.scenario import ResizeBehaviour
 
 

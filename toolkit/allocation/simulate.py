@@ -14,7 +14,7 @@ from toolkit.allocation.node import Node
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
 from toolkit.allocation.topology.manager import NONE
 from toolkit.allocation.vectors import Event, VectorScenario
-from toolkit.model.pod import Container, Pod
+from toolkit.kubernetes.pod import Container, Pod
 
 Data = dict[str, Any]
 

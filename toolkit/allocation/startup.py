@@ -19,12 +19,12 @@ from toolkit.allocation.machine import Machine
 from toolkit.allocation.memory.start import Reserved, check_policy
 from toolkit.allocation.topology.manager import POLICIES, SCOPES, TopologyManager
 from toolkit.errors import InputError
-from toolkit.model import feature_gates as gates
+from toolkit.kubernetes import feature_gates as gates
+from toolkit.kubernetes.go_text import GoError, parse_cpu_list, quote
+from toolkit.kubernetes.node_config import NodeConfig
+from toolkit.kubernetes.pod import CPU, HUGEPAGES_PREFIX, MEMORY, PODS, hugepages_resource, is_memory_resource
+from toolkit.kubernetes.quantity import ZERO, Family, Quantity
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.go_text import GoError, parse_cpu_list, quote
-from toolkit.model.node_config import NodeConfig
-from toolkit.model.pod import CPU, HUGEPAGES_PREFIX, MEMORY, PODS, hugepages_resource, is_memory_resource
-from toolkit.model.quantity import ZERO, Family, Quantity
 
 _RESERVABLE = frozenset({CPU, MEMORY, "ephemeral-storage", "pid"})
 _SIGNALS = frozenset(f"{name}.available" for name in ("memory", "allocatableMemory", "pid")) | {

@@ -14,12 +14,12 @@ from typing import Any
 from toolkit.allocation.device.manager import Device, read_devices
 from toolkit.allocation.machine import Machine
 from toolkit.errors import InputError
-from toolkit.model import json_text
-from toolkit.model.node_config import NodeConfig, read_settings
-from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_vector_pod
+from toolkit.kubernetes.node_config import NodeConfig, read_settings
+from toolkit.kubernetes.pod import Pod
+from toolkit.kubernetes.pod_reader import read_vector_pod
 from toolkit.model.serde import read_text
-from toolkit.model.wording import kind_of
+from toolkit.text import json_text
+from toolkit.text.wording import kind_of
 
 FORMAT = "kubelet-resource-manager-vectors/1"
 EVENTS = ("add", "start_all", "start", "remove", "restart_kubelet")

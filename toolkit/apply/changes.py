@@ -22,9 +22,9 @@ from toolkit.apply.journal import Journal, Record
 from toolkit.errors import ApplyError, InputError
 from toolkit.host import cgroupfs, procfs
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
-from toolkit.model import names
 from toolkit.model.cpuset import CpuSet
 from toolkit.regular_file import read_regular
+from toolkit.text import names
 
 GUEST = "pinproof-guest-"
 """How the name of a cgroup begins that we make among somebody else's."""

@@ -25,7 +25,6 @@ from toolkit.cli.sessions import is_session, judged_session, located, opened
 from toolkit.disk import write_output
 from toolkit.errors import InputError
 from toolkit.fleet.policy import parse_policy
-from toolkit.model import names
 from toolkit.model.serde import read_text, to_bytes
 from toolkit.model.session import FILE
 from toolkit.packed import MAX_PACKED_BYTES, SUFFIX, archive, directory_files, is_packed, lay_out, read_packed
@@ -33,6 +32,7 @@ from toolkit.regular_file import read_regular
 from toolkit.report.statement import Statement, of_run, of_session, render_statement
 from toolkit.session.redaction import Names, collect, collect_session, redacted_run, redacted_session, refuse_left
 from toolkit.store import STAGES, load_session
+from toolkit.text import names
 from toolkit.verbs import VERBS
 
 MAX_POLICY_BYTES = 1024 * 1024

@@ -11,8 +11,8 @@ from toolkit import presence
 from toolkit.bundle import Bundle, read_bundle, verified
 from toolkit.cli.common import say_line
 from toolkit.errors import InputError
-from toolkit.model import names
 from toolkit.packed import is_packed, lay_out
+from toolkit.text import names
 
 
 @contextmanager

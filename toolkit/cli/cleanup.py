@@ -10,8 +10,8 @@ from toolkit.apply.runs import CleanupReport, cleanup
 from toolkit.cli.common import say
 from toolkit.errors import ApplyError
 from toolkit.host.privileges import require_root
-from toolkit.model.names import printable
 from toolkit.model.serde import to_json
+from toolkit.text.names import printable
 from toolkit.verbs import VERBS
 
 

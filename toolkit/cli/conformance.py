@@ -24,28 +24,30 @@ from toolkit.cli.common import (
 from toolkit.cli.ending import attempt, complain, leave, remark, reported, show_and_save, warn_of, warn_of_cache, worse
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.faults.registry import id_of
-from toolkit.model import names
 from toolkit.model.conformance import ScenarioResult
 from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.serde import to_data
 from toolkit.model.session import Session
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
-from toolkit.model.wording import count
 from toolkit.report.conformance_junit import render_junit
 from toolkit.report.conformance_table import render_conformance
 from toolkit.report.layout import paragraph
 from toolkit.scenario_file import load_catalogue
-from toolkit.session import conformance, execute, fitting
-from toolkit.session.guard import free_machine, still_free
-from toolkit.session.identity import environment_here
+from toolkit.session import conformance
+from toolkit.session.conformance import REPEATS
+from toolkit.session.engine import execute
+from toolkit.session.engine.identity import environment_here
+from toolkit.session.engine.prepared import prepared
+from toolkit.session.engine.stopping import StoppedError, go_on, stop_on_signals
 from toolkit.session.index import save_session, session_of
-from toolkit.session.judged import judged
-from toolkit.session.preflight import require_run
-from toolkit.session.prepared import prepared
-from toolkit.session.repeats import REPEATS
-from toolkit.session.stopping import StoppedError, go_on, stop_on_signals
+from toolkit.session.planning import fitting
+from toolkit.session.planning.guard import free_machine, still_free
+from toolkit.session.planning.judged import judged
+from toolkit.session.planning.preflight import require_run
 from toolkit.store import new_run_id, write_output
+from toolkit.text import names
+from toolkit.text.wording import count
 from toolkit.verbs import VERBS
 
 SCHEMA = "pinproof.conformance/1"

@@ -15,17 +15,16 @@ from toolkit.host.capabilities import Capability, HostReport, read_capabilities
 from toolkit.host.isolation import read_isolation
 from toolkit.host.sysfs import SysTree
 from toolkit.host.topology import read_topology
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.isolation import Finding
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, exit_code, worst
-from toolkit.model.wording import cpus_text
 from toolkit.report.isolation_text import isolation_data, isolation_text
 from toolkit.report.layout import fitted, paragraph, table
-from toolkit.session.cpu_roles import roles_of_kernel, roles_of_kubelet
-from toolkit.session.isolation import findings
-from toolkit.session.kubelet_findings import kubelet_findings
-from toolkit.session.probe_capability import with_probes
+from toolkit.session.engine.probe_capability import with_probes
+from toolkit.session.planning.cpu_roles import roles_of_kernel, roles_of_kubelet
+from toolkit.session.planning.isolation import findings
+from toolkit.session.planning.kubelet_findings import kubelet_findings
 from toolkit.sources.kubelet.configuration import file_names, load_configuration
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.running import MachineKubelet, machine_kubelet

@@ -9,7 +9,7 @@ from toolkit.model.blind_spots import BLINDED_ALL, BLINDED_BY
 from toolkit.model.measures import Kind
 from toolkit.model.serde import to_data
 from toolkit.report.layout import paragraph
-from toolkit.session.admissions import PAGE
+from toolkit.session.planning.admissions import PAGE
 from toolkit.verbs import VERBS
 from validators.registry import rule_named
 from validators.rule import RuleDoc

@@ -22,13 +22,13 @@ from toolkit.fleet.hosts import Gathered, Host
 from toolkit.fleet.policy import Policy, parse_policy
 from toolkit.fleet.reading import Report, find
 from toolkit.fleet.summary import answer_of
-from toolkit.model.names import raw
 from toolkit.model.result import Result
 from toolkit.model.serde import from_json, read_text, to_data
 from toolkit.model.session import Session
 from toolkit.report.fleet_formats import fleet_junit, fleet_markdown, fleet_textfile
 from toolkit.report.fleet_parquet import saved, write_parquet
 from toolkit.report.fleet_table import render_fleet
+from toolkit.text.names import raw
 from toolkit.verbs import VERBS
 
 DAY_S = 86_400.0

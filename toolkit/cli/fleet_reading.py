@@ -23,7 +23,6 @@ from toolkit.fleet import reading
 from toolkit.fleet.reading import Found, Recorded, Report
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment
-from toolkit.model.names import from_path
 from toolkit.model.result import Result
 from toolkit.model.serde import MAX_FILE_BYTES, to_bytes
 from toolkit.model.session import FILE, Session
@@ -31,6 +30,7 @@ from toolkit.packed import MAX_PACKED_BYTES
 from toolkit.regular_file import read_regular
 from toolkit.session.index import session_of
 from toolkit.store import load_session, parse_result, parse_session
+from toolkit.text.names import from_path
 
 ALONE = 200
 """Files that one process reads sooner than others are started."""

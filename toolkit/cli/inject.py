@@ -18,18 +18,18 @@ from toolkit.faults.planting import planted
 from toolkit.faults.registry import INJECTABLE, fault_named
 from toolkit.faults.torn import Tear
 from toolkit.host.privileges import require_root
-from toolkit.model import names
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.names import canonical
 from toolkit.model.serde import printable_json, to_data
 from toolkit.model.verdict import Outcome
 from toolkit.report.layout import paragraph
 from toolkit.report.verdict_list import render_verdicts
 from toolkit.session import planted_run
-from toolkit.session.guard import free_machine
-from toolkit.session.preflight import require_run
-from toolkit.session.stopping import StoppedError, stop_on_signals
+from toolkit.session.engine.stopping import StoppedError, stop_on_signals
+from toolkit.session.planning.guard import free_machine
+from toolkit.session.planning.preflight import require_run
 from toolkit.store import new_run_id
+from toolkit.text import names
+from toolkit.text.names import canonical
 from toolkit.verbs import VERBS
 
 TICK_S = 0.05

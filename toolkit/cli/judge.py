@@ -11,13 +11,13 @@ from toolkit.cli.common import coloured, json_option, print_json, say_line, verb
 from toolkit.cli.ending import leave
 from toolkit.cli.saved import run_result
 from toolkit.cli.sessions import is_session, judged_session, located, opened, render_session
-from toolkit.model.names import printable
 from toolkit.model.result import Result, make_result
 from toolkit.report.result import result_data
 from toolkit.report.table import render_table
 from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.evidence import RULES, evidence_of
+from toolkit.text.names import printable
 from toolkit.verbs import VERBS
 from validators.registry import judge, rule_named
 

@@ -11,8 +11,8 @@ from probes.observer import Violation
 from toolkit.cli.common import say_line
 from toolkit.cli.open_faults import OpenFaults, of_node
 from toolkit.report.live_lines import Pending
-from toolkit.session.counters import SessionState
-from toolkit.session.record import Record
+from toolkit.session.engine.record import Record
+from toolkit.session.windows.counters import SessionState
 from validators.rules import exclusive_cpus
 
 EVERY_S = 10.0
@@ -28,7 +28,7 @@ class LiveLines:
     """Called with each violation, then :meth:`tick` again and again, and :meth:`ended` with each window.
 
     :param every_s: seconds from one line about a thing to the next.
-    :param knows: as :meth:`toolkit.session.following.Follower.knows`, where claims are followed.
+    :param knows: as :meth:`toolkit.session.following.follower.Follower.knows`, where claims are followed.
     """
 
     def __init__(self, every_s: float = EVERY_S, knows: Callable[[str, int, int], bool | None] | None = None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result, with_verdicts
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.session.gone import GONE
+from toolkit.session.windows.gone import GONE
 from toolkit.store import StoredRun
 from validators.rules import applied, cpuset_containment, evidence_health
 

@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from toolkit.cli.common import say_line
-from toolkit.model.names import printable
 from toolkit.model.node_reading import MissingPart
 from toolkit.sources.kubelet.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
+from toolkit.text.names import printable
 
 DIRECTORY = click.Path(path_type=Path)
 

@@ -21,10 +21,9 @@ from toolkit.errors import InputError
 from toolkit.host.isolation import read_isolation
 from toolkit.host.sysfs import SysTree
 from toolkit.host.topology import read_topology
+from toolkit.kubernetes.kubelet_change import patch_of
+from toolkit.kubernetes.kubelet_version import MODELLED, statement
 from toolkit.model.isolation import Finding
-from toolkit.model.kubelet_change import patch_of
-from toolkit.model.kubelet_version import MODELLED, statement
-from toolkit.model.names import printable
 from toolkit.model.plan import Plan
 from toolkit.model.scenario import Scenario
 from toolkit.model.serde import to_data
@@ -36,12 +35,13 @@ from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.report.plan_difference import difference_table, plan_difference
 from toolkit.report.plan_text import render
 from toolkit.scenario_file import load_scenario
-from toolkit.session.kubelet_defects import KUBELET_DEFECT
-from toolkit.session.plan_examined import examined
-from toolkit.session.planning import plan_scenario
+from toolkit.session.planning.kubelet_defects import KUBELET_DEFECT
+from toolkit.session.planning.plan_examined import examined
+from toolkit.session.planning.planned import plan_scenario
 from toolkit.sources.kubelet.configuration import merge
 from toolkit.sources.kubelet.question import Question, ask
 from toolkit.store import write_output
+from toolkit.text.names import printable
 from toolkit.verbs import VERBS
 
 PATH = click.Path(path_type=Path)

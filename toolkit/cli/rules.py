@@ -7,7 +7,7 @@ import click
 from toolkit.cli.common import json_option, print_json
 from toolkit.model.serde import to_data
 from toolkit.report.layout import fitted, paragraph
-from toolkit.session.admissions import ADMISSION
+from toolkit.session.planning.admissions import ADMISSION
 from toolkit.verbs import VERBS
 from validators.registry import RULES
 

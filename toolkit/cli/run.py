@@ -33,22 +33,22 @@ from toolkit.cli.ending import (
 )
 from toolkit.cli.windows import Shown, keep_option, print_window, window_option
 from toolkit.errors import InputError, PinproofError
-from toolkit.model import names
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome, worst
 from toolkit.report.table import render_table
 from toolkit.scenario_file import load_scenario
-from toolkit.session import execute
-from toolkit.session.admissions import unexpected_admission
-from toolkit.session.consecutive import Judged
-from toolkit.session.fitting import unmet
-from toolkit.session.guard import free_machine, still_free
-from toolkit.session.kernel_bounds import check_bounds
-from toolkit.session.long_stage import Cut
-from toolkit.session.planning import Planned, plan_all
-from toolkit.session.preflight import require_run
-from toolkit.session.record import Run
-from toolkit.session.stopping import StoppedError, stop_on_signals
+from toolkit.session.engine import execute
+from toolkit.session.engine.consecutive import Judged
+from toolkit.session.engine.long_stage import Cut
+from toolkit.session.engine.record import Run
+from toolkit.session.engine.stopping import StoppedError, stop_on_signals
+from toolkit.session.planning.admissions import unexpected_admission
+from toolkit.session.planning.fitting import unmet
+from toolkit.session.planning.guard import free_machine, still_free
+from toolkit.session.planning.kernel_bounds import check_bounds
+from toolkit.session.planning.planned import Planned, plan_all
+from toolkit.session.planning.preflight import require_run
+from toolkit.text import names
 from toolkit.verbs import VERBS
 
 

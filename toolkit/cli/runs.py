@@ -14,11 +14,11 @@ from toolkit.cli.common import json_option, print_json, runs_option, say
 from toolkit.cli.ending import complain
 from toolkit.disk import remove_directory
 from toolkit.errors import InputError
-from toolkit.model import names
 from toolkit.model.result import Result
 from toolkit.model.session import FILE
 from toolkit.report.layout import fitted
 from toolkit.store import load_result, load_session, window_paths
+from toolkit.text import names
 from toolkit.verbs import VERBS
 
 DAY_S = 86_400.0

@@ -16,7 +16,7 @@ from toolkit.model.result import Result, make_result, with_stages, with_verdicts
 from toolkit.model.scenario import Scenario
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.session.one_run import OneWatch, facts_that_differ, not_of_one, of_one_run
-from toolkit.session.sums import Sums
+from toolkit.session.windows.sums import Sums
 from toolkit.store import StoredRun, load_result, load_run, reread, stage_paths, window_paths
 from validators.registry import judge
 

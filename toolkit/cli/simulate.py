@@ -15,9 +15,9 @@ from toolkit.allocation.simulate import differences, simulate
 from toolkit.allocation.vectors import VectorScenario, read_vectors
 from toolkit.cli.common import say, say_line
 from toolkit.errors import InputError
-from toolkit.model.names import printable
 from toolkit.model.serde import printable_json
-from toolkit.model.wording import count
+from toolkit.text.names import printable
+from toolkit.text.wording import count
 from toolkit.verbs import VERBS
 
 DEFECT_TAGS = frozenset({"leak", "panic", "exclusive-overlap", "combination-aliasing"})

@@ -18,12 +18,12 @@ from toolkit.cli.node_options import say_missing
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.model.claims import ClaimSet
-from toolkit.model.names import printable
 from toolkit.sources import slurm
 from toolkit.sources.gathered import hierarchy_of
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
 from toolkit.sources.registry import BY_NAME, SOURCES, Source
+from toolkit.text.names import printable
 
 ITSELF = "itself"
 """The value of such an option that has none."""

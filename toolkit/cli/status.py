@@ -18,11 +18,11 @@ import click
 
 from toolkit.cli.common import SECONDS, json_option, print_json, runs_option, say
 from toolkit.errors import InputError
-from toolkit.model import names
 from toolkit.model.session import FILE
 from toolkit.model.verdict import Outcome, exit_code, worst
 from toolkit.report.text import printable
 from toolkit.store import load_result, load_session, window_paths
+from toolkit.text import names
 from toolkit.verbs import VERBS
 
 WIDTH = 80

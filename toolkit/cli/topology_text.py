@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.topology import PciDevice, Topology
-from toolkit.model.wording import count, cpus_text
 from toolkit.report.layout import fitted, paragraph, plain, table
+from toolkit.text.wording import count
 
 _KINDS = {
     "0x01": "storage",

@@ -1,6 +1,7 @@
 """``pinproof watch``: observe and judge cgroups that pinproof did not make; read-only.
 
-Claims come from a file, or from a source that is followed while windows go on (:mod:`toolkit.session.following`).
+Claims come from a file, or from a source that is followed while windows go on
+(:mod:`toolkit.session.following`).
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from toolkit.cli.windows import Shown, keep_option, print_sums, print_window, wi
 from toolkit.host.allocator import give_memory_back
 from toolkit.host.kept_files import KeptFiles
 from toolkit.host.topology import read_topology
-from toolkit.model import names
 from toolkit.model.claims import ClaimSet
 from toolkit.model.verdict import Outcome
-from toolkit.model.wording import count
-from toolkit.session.checked import check_claims
-from toolkit.session.counters import SessionState
-from toolkit.session.engine import session
-from toolkit.session.following import Follower
-from toolkit.session.long_stage import Cut
-from toolkit.session.preflight import require_run
-from toolkit.session.rotation import Rotation
-from toolkit.session.series import Detail
-from toolkit.session.stopping import stop_on_signals
-from toolkit.session.window import Window
+from toolkit.session.engine.checked import check_claims
+from toolkit.session.engine.long_stage import Cut
+from toolkit.session.engine.rotation import Rotation
+from toolkit.session.engine.session import session
+from toolkit.session.engine.stopping import stop_on_signals
+from toolkit.session.engine.window import Window
+from toolkit.session.following.follower import Follower
+from toolkit.session.planning.preflight import require_run
+from toolkit.session.windows.counters import SessionState
+from toolkit.session.windows.series import Detail
 from toolkit.sources.claims_file import check_host, load_claims
 from toolkit.sources.followed_tool import FollowedTool
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import EVERY_S
 from toolkit.store import new_run_id
+from toolkit.text import names
+from toolkit.text.wording import count
 from toolkit.verbs import VERBS
 
 ROOM = 3

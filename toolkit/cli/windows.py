@@ -13,7 +13,7 @@ from toolkit.cli.ending import Output, show_and_save
 from toolkit.model.result import Result
 from toolkit.model.serde import to_data
 from toolkit.report.table import render_table, render_window
-from toolkit.session.consecutive import WINDOW_S, Judged
+from toolkit.session.engine.consecutive import WINDOW_S, Judged
 from toolkit.store import save_windows_result
 
 window_option = click.option(

@@ -10,7 +10,7 @@ from toolkit.errors import InputError
 from toolkit.faults.fault import AT_ONCE_S, Alternatives, Fault, Scope, When, Word
 from toolkit.faults.injection import Host, Injection
 from toolkit.faults.torn import Tear, torn
-from toolkit.model import names
+from toolkit.text import names
 
 
 def prepare(_host: Host, injection: Injection) -> Alternatives:

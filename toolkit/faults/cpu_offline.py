@@ -15,8 +15,8 @@ from toolkit.faults.fault import Alternatives, Fault, Masks, Scope
 from toolkit.faults.injection import Host, Injection, one_cpu
 from toolkit.faults.interrupts import affinity, numbers
 from toolkit.host.cgroup_mounts import read_control
-from toolkit.model import names
 from toolkit.model.cpuset import CpuSet
+from toolkit.text import names
 
 
 def prepare(host: Host, injection: Injection) -> Alternatives:

@@ -12,9 +12,9 @@ from toolkit.errors import InputError
 from toolkit.faults.torn import Tear
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
-from toolkit.model import names
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
+from toolkit.text import names
 
 
 @stage_value

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from toolkit.host.cgroup_mounts import read_control
-from toolkit.model import names
+from toolkit.text import names
 
 
 def numbers(root: Path) -> list[int]:

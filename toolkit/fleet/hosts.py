@@ -14,7 +14,7 @@ from toolkit.fleet.reading import UNKNOWN, Recorded, Report, seconds_of
 from toolkit.fleet.waiving import Waiving
 from toolkit.model.node_record import NodeOutcome
 from toolkit.model.verdict import Outcome, rank
-from toolkit.model.wording import count
+from toolkit.text.wording import count
 
 AHEAD_S = 3600.0
 """A result that ended later than now by more says nothing of its age."""

@@ -18,7 +18,7 @@ from toolkit.fleet.policy import Policy
 from toolkit.fleet.values import SAME, SUSPECT, UNDECIDED, WORSE, MeasureChange
 from toolkit.model.measures import Better, Kind, MeasureKind
 from toolkit.model.verdict import Outcome
-from toolkit.model.wording import count
+from toolkit.text.wording import count
 
 Key = tuple[str, str, str, str]
 """Scenario, rule, subject, measure."""

@@ -18,8 +18,8 @@ from toolkit.errors import InputError
 from toolkit.fleet.values import WaiverState
 from toolkit.model.measures import MeasureKind
 from toolkit.model.serde import from_data, stage_value
-from toolkit.model.wording import kind_of
-from toolkit.model.yaml_text import parse_document
+from toolkit.text.wording import kind_of
+from toolkit.text.yaml_text import parse_document
 
 MIN_REPEATS = 7
 """On each side: of fewer no test can tell a change of one measure among hundreds from chance."""

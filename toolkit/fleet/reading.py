@@ -21,16 +21,16 @@ from toolkit.errors import InputError
 from toolkit.fleet.facts import Facts, of_environment, of_session
 from toolkit.model.blind_spots import kind_of_spot
 from toolkit.model.identity import HardwareClass, Identity, software_class
-from toolkit.model.names import from_path, printable
 from toolkit.model.node_record import RECORD_FILE, NodeOutcome, NodeRecord
 from toolkit.model.result import Result
 from toolkit.model.serde import MAX_FILE_BYTES
 from toolkit.model.session import FILE, Session
 from toolkit.model.verdict import Outcome, Verdict, rank, worst
-from toolkit.model.wording import count
 from toolkit.regular_file import read_regular
 from toolkit.session.index import gated_measures
 from toolkit.store import parse_record, parse_result, parse_session
+from toolkit.text.names import from_path, printable
+from toolkit.text.wording import count
 
 MAX_DEPTH = 16
 RESULT_FILE = "result.json"

@@ -29,7 +29,7 @@ from toolkit.fleet.reading import Report
 from toolkit.fleet.waiving import Waiving
 from toolkit.model.node_record import NodeOutcome
 from toolkit.model.verdict import Outcome, rank
-from toolkit.model.wording import listed
+from toolkit.text.wording import listed
 from validators.registry import RULES
 
 SMALLEST_CONTRAST = 2

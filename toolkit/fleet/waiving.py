@@ -8,7 +8,7 @@ from toolkit.fleet.policy import WaiversInUse
 from toolkit.fleet.reading import Finding, Report, said_of
 from toolkit.model.node_record import NodeOutcome
 from toolkit.model.verdict import rank, worst
-from toolkit.model.wording import count
+from toolkit.text.wording import count
 
 CONTROL = "control "
 

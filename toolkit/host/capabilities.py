@@ -26,9 +26,9 @@ from toolkit.host.cgroup_mounts import V1_ONLY, V2_REMEDY, Hierarchy, Mode, dete
 from toolkit.host.namespaces import read_views
 from toolkit.host.runtimes import others, unfit
 from toolkit.host.sysfs import SysTree
-from toolkit.model import names
 from toolkit.model.runtimes import RUNTIMES, RuntimeKind
 from toolkit.model.serde import stage_value
+from toolkit.text import names
 from toolkit.verbs import VERBS, Need
 
 _APPLY, _OBSERVE, _ROOT_ONLY = (

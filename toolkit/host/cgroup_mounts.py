@@ -160,7 +160,7 @@ def read_control(path: Path | str) -> str | None:
     r"""Read a whole control file; ``None`` if it does not exist (any more) or is not readable in this kind of cgroup.
 
     Bytes that are no UTF-8 are kept (``surrogateescape``). A name in it is spelt by
-    :func:`toolkit.model.names.from_text` before it goes anywhere. Lines end with ``\n`` alone: ``splitlines`` would let
+    :func:`toolkit.text.names.from_text` before it goes anywhere. Lines end with ``\n`` alone: ``splitlines`` would let
     a name begin lines of its own.
     """
     descriptor = open_if_there(path)

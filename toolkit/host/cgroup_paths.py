@@ -16,7 +16,7 @@ from pathlib import Path
 from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.host.cgroup_mounts import Hierarchy
-from toolkit.model import names
+from toolkit.text import names
 
 PROMISING = ("cpuset", "cpu", "memory")
 """The controllers that a claim may promise something of."""
@@ -28,7 +28,7 @@ def relative(cgroup: str) -> str:
 
     A node has a thousand cgroups, and each is asked for again and again: what was found is kept.
 
-    :param cgroup: spelt as by :mod:`toolkit.model.names`.
+    :param cgroup: spelt as by :mod:`toolkit.text.names`.
     :raises InputError: not absolute, with empty, ``.`` or ``..`` parts, or with what no cgroup's name has.
     """
     path = names.raw(cgroup)
@@ -40,7 +40,7 @@ def relative(cgroup: str) -> str:
 
 
 def spelt(directory: str | Path, mount: Path) -> str:
-    """Return the cgroup whose directory this is, spelt as by :mod:`toolkit.model.names`."""
+    """Return the cgroup whose directory this is, spelt as by :mod:`toolkit.text.names`."""
     below = Path(directory).relative_to(mount)
     return f"/{names.from_path(below)}" if below.parts else "/"
 

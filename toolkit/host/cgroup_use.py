@@ -1,6 +1,6 @@
 """What the cgroups of a machine are used for: the CPUs that each grants, and which processes are in it.
 
-Facts only; :mod:`toolkit.session.guard` says what follows. Source: cgroup-v2.rst; cgroup-v1/cpusets.rst.
+Facts only; :mod:`toolkit.session.planning.guard` says what follows. Source: cgroup-v2.rst; cgroup-v1/cpusets.rst.
 """
 
 from __future__ import annotations

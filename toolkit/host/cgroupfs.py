@@ -29,11 +29,11 @@ from toolkit.host.cgroup_paths import (
     subtree,
 )
 from toolkit.host.systemd_units import read_manager
-from toolkit.model import names
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles
 from toolkit.model.memory_units import NO_LIMIT, limit_in_force
+from toolkit.text import names
 
 Layout = tuple[tuple[Path, tuple[str, ...]], ...]
 """Mounts, and the files that are read there of each cgroup."""

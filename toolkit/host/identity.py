@@ -12,8 +12,8 @@ from pathlib import Path
 
 from toolkit.host.sysfs import PROC_BYTES, SysTree
 from toolkit.model.identity import Identity, digest, hardware_class
-from toolkit.model.names import printable
 from toolkit.model.topology import Topology
+from toolkit.text.names import printable
 
 NODE, SALT, JOB = "PINPROOF_NODE", "PINPROOF_FLEET_SALT", "PINPROOF_JOB"
 """Variables of the environment by which whoever starts pinproof says what the machine cannot."""

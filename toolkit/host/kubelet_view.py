@@ -15,8 +15,8 @@ import re
 from dataclasses import dataclass, field
 
 from toolkit.host.sysfs import SysTree
+from toolkit.kubernetes.go_text import quote
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.go_text import quote
 from toolkit.model.topology import KubeletCpu, KubeletNode, KubeletView
 
 _CPU = "sys/devices/system/cpu"

@@ -6,8 +6,8 @@ Source: Documentation/ABI/testing/sysfs-bus-pci (``numa_node``, ``local_cpulist`
 from __future__ import annotations
 
 from toolkit.host.sysfs import SysTree
-from toolkit.model import names
 from toolkit.model.topology import PciDevice
+from toolkit.text import names
 
 _DEVICES = "sys/bus/pci/devices"
 

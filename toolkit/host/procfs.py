@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from toolkit.host.cgroup_mounts import read_control, unescape
-from toolkit.model import names
+from toolkit.text import names
 
 PF_EXITING = 0x00000004
 PF_NO_SETAFFINITY = 0x04000000
@@ -72,7 +72,7 @@ def exits(tid: int, root: Path = Path("/")) -> bool:
 
 
 def comm(tid: int, root: Path = Path("/")) -> str:
-    """Return a task's name as :mod:`toolkit.model.names` spells it; empty if the task is gone."""
+    """Return a task's name as :mod:`toolkit.text.names` spells it; empty if the task is gone."""
     return names.from_text((read_control(root / f"proc/{tid}/comm") or "").removesuffix("\n"))
 
 

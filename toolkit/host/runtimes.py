@@ -11,9 +11,9 @@ import subprocess
 
 from toolkit.errors import HostUnsupportedError
 from toolkit.host.cgroup_mounts import Hierarchy, Mode
-from toolkit.model import names
 from toolkit.model.evidence import Runtime
 from toolkit.model.runtimes import RUNTIMES, RuntimeKind
+from toolkit.text import names
 
 DEADLINE_S = 10.0
 

@@ -17,9 +17,9 @@ import stat
 from pathlib import Path
 
 from toolkit.errors import InputError
-from toolkit.model import names
 from toolkit.model.cpuset import MAX_ID, CpuSet
 from toolkit.regular_file import regular_descriptor
+from toolkit.text import names
 
 ATTRIBUTE_BYTES = 64 * 1024
 """Longest attribute read: a page, or the CPU map of the largest kernel (NR_CPUS 8192: 20 kB as a list)."""
@@ -59,7 +59,7 @@ class SysTree:
         return None if data is None else data.decode("utf-8", "replace").strip("\0 \t\r\n\v\f")
 
     def name(self, path: str) -> str | None:
-        """Return a one-line file's text as :mod:`toolkit.model.names` spells it: one that is shown, not understood."""
+        """Return a one-line file's text as :mod:`toolkit.text.names` spells it: one that is shown, not understood."""
         data = self.read_bytes(path, ATTRIBUTE_BYTES)
         return None if data is None else names.shown(data.strip(b"\0 \t\r\n\v\f"))
 

@@ -243,3 +243,20 @@ def _listed(mask: int) -> str:
 _known = lru_cache(maxsize=4096)(_listed)
 
 EMPTY = CpuSet(0)
+
+
+def cpus_text(cpus: CpuSet | str) -> str:
+    """Write ``CPU 1`` and ``CPUs 2-3``. :param cpus: the set, or its list as text."""
+    text = str(cpus)
+    return f"{'CPU' if text.isdigit() else 'CPUs'} {text}"
+
+
+def cpus_do(cpus: CpuSet, one: str, many: str, of: str = "") -> str:
+    """Write ``CPU 1 is`` and ``CPUs 2-3 are``. :param one, many: the verb. :param of: whose they are, before it."""
+    return f"{cpus_text(cpus)}{of} {one if len(cpus) == 1 else many}"
+
+
+def nodes_text(nodes: CpuSet | str) -> str:
+    """Write ``node 1`` and ``nodes 0-1``. :param nodes: the set of NUMA nodes, or its list as text."""
+    text = str(nodes)
+    return f"{'node' if text.isdigit() else 'nodes'} {text}"

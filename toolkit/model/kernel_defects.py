@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from toolkit.model.isolation import Finding
-from toolkit.model.names import printable
 from toolkit.model.verdict import Outcome
+from toolkit.text.names import printable
 
 Version = tuple[int, int]
 

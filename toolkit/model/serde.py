@@ -16,9 +16,9 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_confi
 from pydantic_core import ErrorDetails, PydanticSerializationError
 
 from toolkit.errors import InputError
-from toolkit.model import json_text
 from toolkit.model.cpuset import MAX_ID
-from toolkit.model.names import printable
+from toolkit.text import json_text
+from toolkit.text.names import printable
 
 T = TypeVar("T")
 CpuId = Annotated[int, Field(ge=0, le=MAX_ID)]

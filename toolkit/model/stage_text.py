@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import pydantic_core
 
-from toolkit.model import json_text
 from toolkit.model.serde import read_back, to_bytes
+from toolkit.text import json_text
 
 T = TypeVar("T")
 INDENT = 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from toolkit.fleet.values import BETTER, SAME, SUSPECT, UNDECIDED, WORSE, Comparison, MeasureChange, VerdictChange
-from toolkit.model.wording import count
 from toolkit.report.layout import bullets, fitted, paragraph
+from toolkit.text.wording import count
 
 MAX_UNDECIDED = 12
 """Measures that the repeats cannot judge and that are shown: those that differ most."""

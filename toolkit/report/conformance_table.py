@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.verdict import Outcome
-from toolkit.model.wording import count
 from toolkit.report.layout import fitted, paragraph
+from toolkit.text.wording import count
 
 _LACKING = re.compile(r"(at most )?\d+ ([^(,]+?) \(this machine has \d+\)")
 

@@ -14,12 +14,12 @@ from typing import Any
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.fleet.hosts import Host
 from toolkit.fleet.reading import Report
-from toolkit.model.names import raw
 from toolkit.model.result import Result
 from toolkit.model.session import FILE, Session, SessionScenario
 from toolkit.model.verdict import Outcome, worst
 from toolkit.session.index import gated_measures
 from toolkit.store import load_result, load_session
+from toolkit.text.names import raw
 
 Row = dict[str, Any]
 Said = Callable[[Report], Session | Result]

@@ -8,9 +8,9 @@ from toolkit.fleet.answer import GREEN, Change, Contrast, FleetAnswer, Hole, Nod
 from toolkit.fleet.facts import Separating
 from toolkit.fleet.values import WaiverState
 from toolkit.model.node_record import NodeOutcome
-from toolkit.model.wording import count, digits
 from toolkit.report.layout import bullets, fitted, paragraph
 from toolkit.report.text import printable
+from toolkit.text.wording import count, digits
 
 ALL_ROWS = 20
 """Of so many nodes each has a row; of more only those that are not green, unless all are asked for."""

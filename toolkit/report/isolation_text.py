@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from toolkit.kubernetes.kubelet_version import statement
+from toolkit.model.cpuset import cpus_text
 from toolkit.model.isolation import CpuRoles, Finding
-from toolkit.model.kubelet_version import statement
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome
-from toolkit.model.wording import cpus_text
 from toolkit.report.layout import paragraph
 
 SCHEMA = "pinproof.isolation/1"

@@ -18,7 +18,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.granted import with_grants
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.model.wording import brief, count, digits
+from toolkit.text.wording import brief, count, digits
 
 TOP = 3
 """Tasks that are named on a line."""

@@ -3,7 +3,7 @@
 Own registry, prefix ``pinproof_``, base units in names (seconds), counters since the first window opened, verdicts as
 state sets. Labels are rules, subjects, claims, witnesses and CPUs only, no thread ids. By rule a node has at most
 :data:`MAX_SERIES`; by claim so many pairs of claim and CPU, and of rule and subject, have series of their own; the rest
-is a sum by claim, by rule (:mod:`toolkit.session.series`).
+is a sum by claim, by rule (:mod:`toolkit.session.windows.series`).
 What the exporter cannot see is a metric, too (:mod:`toolkit.report.metrics_sight`).
 Source: prometheus.io "Writing exporters" and "Metric and label naming".
 """
@@ -24,8 +24,8 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.report.metrics_sight import PREFIX, sight
 from toolkit.report.text import printable
-from toolkit.session.counters import Counters, SessionState
-from toolkit.session.series import OTHER, Series
+from toolkit.session.windows.counters import Counters, SessionState
+from toolkit.session.windows.series import OTHER, Series
 
 FRESH_S = 0.5
 """Scrapes closer together than this get the same state: a scrape must never become a load of its own."""

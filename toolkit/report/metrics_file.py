@@ -17,7 +17,7 @@ from toolkit.disk import write_output
 from toolkit.errors import InputError
 from toolkit.report.metrics import Judge, Promised, SessionCollector, registered
 from toolkit.report.metrics_server import MetricsServer
-from toolkit.session.counters import SessionState
+from toolkit.session.windows.counters import SessionState
 from validators.registry import judge
 
 PERIOD_S = 15.0

@@ -18,7 +18,7 @@ from prometheus_client import make_wsgi_app
 
 from toolkit.errors import InputError
 from toolkit.report.metrics import Judge, Promised, registry_of
-from toolkit.session.counters import SessionState
+from toolkit.session.windows.counters import SessionState
 from validators.registry import judge
 
 REQUEST_TIMEOUT_S = 5.0

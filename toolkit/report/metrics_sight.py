@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from toolkit.model.blind_spots import Witness
 from toolkit.model.evidence import Coverage
 from toolkit.model.verdict import Outcome
-from toolkit.session.counters import SessionState
+from toolkit.session.windows.counters import SessionState
 
 PREFIX = "pinproof_"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from toolkit.model.cpuset import cpus_text
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
-from toolkit.model.wording import cpus_text
 from toolkit.report.layout import paragraph, table
 
 

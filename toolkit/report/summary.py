@@ -6,10 +6,10 @@ Source: docs/principles.md.
 
 from __future__ import annotations
 
+from toolkit.model.cpuset import cpus_text
 from toolkit.model.evidence import Coverage
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.model.wording import cpus_text
 from toolkit.report import throughout
 from toolkit.report.throughout import MAX_NAMES, number, passed, text
 from validators.wording import milliseconds

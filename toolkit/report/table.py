@@ -6,11 +6,11 @@ import re
 
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
-from toolkit.model.wording import count
 from toolkit.report.layout import bullets, paragraph
 from toolkit.report.summary import summary
 from toolkit.report.text import printable
 from toolkit.report.verdict_list import render_verdicts
+from toolkit.text.wording import count
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _THREADS = re.compile(r"[^\s,()]+ \(#\)(?:, [^\s,()]+ \(#\))*")

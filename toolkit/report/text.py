@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolkit.model.names import printable
+from toolkit.text.names import printable
 
 __all__ = ["printable", "printable_lines"]
 

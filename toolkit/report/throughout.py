@@ -6,10 +6,10 @@ were kept has none: of such a verdict it is said only that it passed.
 
 from __future__ import annotations
 
+from toolkit.model.cpuset import cpus_text
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.model.wording import cpus_text
-from toolkit.session.throughout import CHANGED
+from toolkit.session.windows.throughout import CHANGED
 from validators.wording import listed, milliseconds
 
 MAX_NAMES = 4

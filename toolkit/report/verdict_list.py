@@ -5,12 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.verdict import Offender, Outcome, Verdict
-from toolkit.model.wording import count, cpus_text
 from toolkit.report import page
 from toolkit.report.layout import paragraph
 from toolkit.report.text import printable
+from toolkit.text.wording import count
 
 MAX_OFFENDERS = 5
 """Offenders of one verdict that are named; JSON has all."""

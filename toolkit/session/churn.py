@@ -28,14 +28,14 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import SandboxRequest
 from toolkit.model.verdict import Outcome
 from toolkit.session import churn_faults
-from toolkit.session.affinity import keep_off
 from toolkit.session.churn_faults import FaultResult
 from toolkit.session.churn_model import ChurnModel, Operation, Step
 from toolkit.session.churn_scene import Scene
-from toolkit.session.engine import Session, session
-from toolkit.session.observe import Observation
-from toolkit.session.planning import machine_of
-from toolkit.session.window import Window
+from toolkit.session.engine.affinity import keep_off
+from toolkit.session.engine.observe import Observation
+from toolkit.session.engine.session import Session, session
+from toolkit.session.engine.window import Window
+from toolkit.session.planning.planned import machine_of
 from validators.registry import judge
 
 STEPS_PER_WINDOW = 5

@@ -15,12 +15,12 @@ from toolkit.allocation.admission import Admission
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
 from toolkit.allocation.planner import plan_of
+from toolkit.kubernetes.node_config import read_settings
+from toolkit.kubernetes.pod import Pod
+from toolkit.kubernetes.pod_reader import read_pod
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.node_config import read_settings
 from toolkit.model.plan import ContainerPlan, PodPlan
-from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_pod
 
 
 class Operation(StrEnum):

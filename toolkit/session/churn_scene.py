@@ -14,7 +14,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.plan import ContainerPlan
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, Workload, WorkloadKind
 from toolkit.session.churn_model import ChurnModel, Operation, Step
-from toolkit.session.observe import Observation
+from toolkit.session.engine.observe import Observation
 
 LOADS = (
     WorkloadKind.SPIN,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from toolkit.errors import ApplyError, HostUnsupportedError
 from toolkit.faults.fault import Target, When
@@ -14,17 +15,16 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.scenario import NegativeControl, Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome, Verdict, worst
-from toolkit.model.wording import count
-from toolkit.session import execute
-from toolkit.session.admissions import ADMISSION, NODE, admissions
-from toolkit.session.execute import Settings
-from toolkit.session.fitting import unmet
+from toolkit.session.engine import execute
+from toolkit.session.engine.execute import Settings
+from toolkit.session.engine.record import Kept, Run
+from toolkit.session.engine.stopping import StoppedError, go_on
 from toolkit.session.index import promises_digest
-from toolkit.session.planning import Planned, plan_all
-from toolkit.session.record import Kept, Run
-from toolkit.session.repeats import repeat_undecided
-from toolkit.session.resizing import containers
-from toolkit.session.stopping import StoppedError, go_on
+from toolkit.session.planning.admissions import ADMISSION, NODE, admissions
+from toolkit.session.planning.fitting import unmet
+from toolkit.session.planning.planned import Planned, plan_all
+from toolkit.session.planning.resizing import containers
+from toolkit.text.wording import count
 from validators.placement.groups import VIRTUAL_MACHINE
 
 
@@ -244,3 +244,28 @@ def _reason(verdicts: tuple[Verdict, ...], controls: list[ControlResult]) -> str
         return "no negative control fits this machine"
     judged = sum(1 for verdict in verdicts if verdict.outcome is Outcome.PASSED)
     return f"{count(judged, 'verdict')} passed, {count(caught, 'broken promise')} caught"
+
+
+T = TypeVar("T")
+
+REPEATS = 4
+"""How often at most a run that comes out undecided is repeated, unless somebody says otherwise: four more runs outlast
+a burst of some seconds on a busy host; one that is busy all the time is not waited for."""
+
+
+def repeat_undecided(
+    attempt: Callable[[], T], undecided: Callable[[T], str | None], repeats: int
+) -> tuple[T, tuple[str, ...]]:
+    """Attempt until it is decided.
+
+    :param undecided: say why a result is undecided; ``None``: it is decided.
+    :param repeats: how often at most after the first time.
+    :returns: the last result, and why those before it were thrown away.
+    """
+    thrown_away: list[str] = []
+    while True:
+        found = attempt()
+        why = undecided(found)
+        if why is None or len(thrown_away) >= repeats:
+            return found, tuple(thrown_away)
+        thrown_away.append(why)

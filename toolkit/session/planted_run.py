@@ -35,11 +35,11 @@ from toolkit.model.node_evidence import NOTHING, NodeEvidence
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.session.engine import session
-from toolkit.session.prepared import Prepared
-from toolkit.session.record import Record
-from toolkit.session.stopping import go_on
-from toolkit.session.window import Window
+from toolkit.session.engine.prepared import Prepared
+from toolkit.session.engine.record import Record
+from toolkit.session.engine.session import session
+from toolkit.session.engine.stopping import go_on
+from toolkit.session.engine.window import Window
 
 EXCLUSIVE, SHARED = "guaranteed/db", "burstable/web"
 QUOTA_US = 40_000
@@ -106,7 +106,7 @@ def run(
 
     :param runs: where the run will be saved (``record.save()``); nothing is written here.
     :param loads: what each container runs; lighter ones suit machines with less time than CPUs.
-    :param stopped: as in :class:`toolkit.session.window.Window`.
+    :param stopped: as in :class:`toolkit.session.engine.window.Window`.
     :param prepared: as there: for many faults, one after the other.
     :param cpus: those that the sandbox may use; ``None``: all that are online.
     :raises HostUnsupportedError: fewer than two CPUs, or the host cannot do the fault.

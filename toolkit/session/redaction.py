@@ -16,16 +16,16 @@ from typing import Any
 
 from toolkit import presence, store
 from toolkit.errors import InputError
+from toolkit.kubernetes.pod import Container, Pod
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import Environment
 from toolkit.model.identity import Identity
 from toolkit.model.node_reading import RuntimeContainer
 from toolkit.model.plan import ContainerPlan, PodPlan
-from toolkit.model.pod import Container, Pod
 from toolkit.model.result import BEFORE
 from toolkit.model.serde import from_data, to_bytes, to_data
 from toolkit.model.session import Session
-from toolkit.session.record import Origin, judged, texts_of
+from toolkit.session.engine.record import Origin, judged, texts_of
 from toolkit.store import StoredRun, load_result, load_run, stage_paths, window_paths
 
 NAMED = re.compile(

@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from pydantic.alias_generators import to_camel
 
 from toolkit.errors import InputError
+from toolkit.kubernetes.documents import check_kind
 from toolkit.model.claims import (
     NO_QUOTA,
     Alignment,
@@ -25,11 +26,10 @@ from toolkit.model.claims import (
 )
 from toolkit.model.cpu_units import MAX_SHARES, MAX_WEIGHT, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.documents import check_kind
 from toolkit.model.memory_units import NO_LIMIT
-from toolkit.model.names import canonical, printable, raw
 from toolkit.model.serde import first_place, first_problem, read_text
-from toolkit.model.yaml_text import MAX_BYTES, parse_document
+from toolkit.text.names import canonical, printable, raw
+from toolkit.text.yaml_text import MAX_BYTES, parse_document
 
 MAX_CLAIMS = 4096
 MAX_NUMBER = 2**63 - 1

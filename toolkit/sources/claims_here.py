@@ -10,8 +10,8 @@ from pathlib import Path
 from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
-from toolkit.model import names
 from toolkit.model.claims import ClaimSet
+from toolkit.text import names
 
 MAX_NAMES = 5
 """How many names of what exists instead are given."""

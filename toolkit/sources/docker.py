@@ -11,7 +11,6 @@ from pathlib import Path
 
 from toolkit import presence
 from toolkit.errors import InputError
-from toolkit.model.names import from_text
 from toolkit.sources.engine_inspect import (
     Inspected,
     cgroup_of,
@@ -25,6 +24,7 @@ from toolkit.sources.kubelet import json_parts as part
 from toolkit.sources.kubelet.live_files import bytes_of
 from toolkit.sources.kubelet.places import PROC, Places
 from toolkit.sources.live_source import SourceReading
+from toolkit.text.names import from_text
 
 SOCKETS = ("/run/docker.sock", "/var/run/docker.sock")
 _SYSTEMD, _CGROUPFS = "systemd", "cgroupfs"

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.model.names import printable
 from toolkit.sources.kubelet import json_parts
+from toolkit.text.names import printable
 
 DEADLINE_S = 10.0
 MAX_BYTES = 16 * 1024 * 1024

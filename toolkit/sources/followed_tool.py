@@ -9,13 +9,13 @@ from pathlib import Path
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim
-from toolkit.model.names import printable
 from toolkit.model.node_reading import MissingPart
 from toolkit.model.runtimes import SETUP_NS
 from toolkit.sources.gathered import hierarchy_of, is_there
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import EVERY_S, SourceReading
 from toolkit.sources.registry import Source
+from toolkit.text.names import printable
 
 SAID_AFTER_S = SETUP_NS / 1e9
 """A tool writes down what it has changed when its runtime, a program, has returned."""

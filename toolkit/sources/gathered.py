@@ -13,10 +13,10 @@ from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import MissingPart
 from toolkit.sources.claims_file import MAX_CLAIMS, MAX_NUMBER, check_claims
 from toolkit.sources.live_source import SourceReading
+from toolkit.text.names import from_text, printable
 
 MAX_NAME = 200
 MIN_QUOTA_US, MIN_PERIOD_US, MAX_PERIOD_US = 1000, 1000, 1_000_000

@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import quote
 
 from toolkit.errors import InputError
-from toolkit.model.names import from_path, printable
 from toolkit.sources import messages
+from toolkit.text.names import from_path, printable
 
 DEADLINE_S = 5.0
 """A runtime answers in milliseconds; one that takes seconds is at work or hangs."""

@@ -13,10 +13,10 @@ from typing import Any
 
 from toolkit import presence
 from toolkit.errors import InputError
-from toolkit.model.pod_reader import read_pod
+from toolkit.kubernetes.pod_reader import read_pod
 from toolkit.model.serde import read_text
-from toolkit.model.wording import kind_of
-from toolkit.model.yaml_text import MAX_BYTES, parse_documents
+from toolkit.text.wording import kind_of
+from toolkit.text.yaml_text import MAX_BYTES, parse_documents
 
 EXPECTED = "Pod manifests (apiVersion: v1, kind: Pod)"
 EXTENSIONS = (".yaml", ".yml", ".json")

@@ -23,7 +23,6 @@ from toolkit.model.claims import Claim, SubjectKind, pod_claim_name
 from toolkit.model.evidence import CgroupFiles
 from toolkit.model.evidence.following import NOT_RECORDED
 from toolkit.model.memory_units import whole_pages
-from toolkit.model.names import from_text, printable
 from toolkit.model.runtimes import CRUN, CRUN_INNER
 from toolkit.sources import docker
 from toolkit.sources.engine_inspect import (
@@ -40,6 +39,7 @@ from toolkit.sources.kubelet.live_files import bytes_of
 from toolkit.sources.kubelet.places import PROC, Places
 from toolkit.sources.live_source import SourceReading
 from toolkit.sources.programs import output_of
+from toolkit.text.names import from_text, printable
 
 PROGRAM = "podman"
 API = "v4.0.0"

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 
 from toolkit.errors import InputError
-from toolkit.model.names import printable
+from toolkit.text.names import printable
 
 DEADLINE_S = 30.0
 """These tools answer in a tenth of a second; on a machine under load in seconds."""

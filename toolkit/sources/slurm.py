@@ -18,7 +18,6 @@ from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.claims import Claim, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.names import from_text
 from toolkit.model.topology import Topology
 from toolkit.sources.gathered import Gathering, amount, hierarchy_of
 from toolkit.sources.hostlist import names_host
@@ -35,6 +34,7 @@ from toolkit.sources.slurm_config import (
     read_config,
 )
 from toolkit.sources.slurm_cpus import L3, NUMA, PACKAGE, Counted, count, performance_cores
+from toolkit.text.names import from_text
 
 COMMAND = ("scontrol", "show", "job", "--details")
 EXPECTED = "what `scontrol show job -d` prints"

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.model.names import printable
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
 from toolkit.scenario_file import load_catalogue
-from toolkit.session import conformance, fitting
-from toolkit.session.execute import Settings
-from toolkit.session.repeats import REPEATS
+from toolkit.session import conformance
+from toolkit.session.conformance import REPEATS
+from toolkit.session.engine.execute import Settings
+from toolkit.session.planning import fitting
+from toolkit.text.names import printable
 from validators.pytest_notes import JUDGED, in_words_of_pytest, note, skip_unfit
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import Evidence
 from toolkit.model.interrupts import IrqKind
-from toolkit.model.wording import cpus_text
 from validators.credibility.bounds import beyond, longest_ns
 from validators.queries import view
 

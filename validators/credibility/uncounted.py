@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from toolkit.model.claims import ClaimSet
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import Evidence, UsageBin
-from toolkit.model.wording import cpus_text
 from validators.credibility.agreement import ROWLESS_RUN_NS, Disagreement
 from validators.credibility.bounds import CLOCK_SLACK_NS, CLOCK_SLACK_RATIO, longest_ns
 from validators.queries import view

@@ -17,7 +17,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
 from toolkit.model.measures import Better, Kind, amounts, gated
 from toolkit.model.verdict import Measure, Offender
-from toolkit.model.wording import NOT_NAMED
+from toolkit.text.wording import NOT_NAMED
 from validators.intruders import being_made, placing, possession
 from validators.queries import by_cpu, leaves, view
 from validators.queries.memo import memoised

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 
 from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, Isolation
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import Transition
-from toolkit.model.wording import cpus_text
 from validators.intruders import placing, possession
 from validators.intruders.possession import FOREVER, Span
 from validators.queries import view

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolkit.kubernetes.releases import API_REPORTS_POOL, NEWEST, series_text
 from toolkit.model.claims import Claim, ClaimSet
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, cpus_do, cpus_text, nodes_text
 from toolkit.model.evidence import Evidence
 from toolkit.model.layers import ApiCpus, Layer
 from toolkit.model.picture import Picture
-from toolkit.model.releases import API_REPORTS_POOL, NEWEST, series_text
 from toolkit.model.verdict import Measure, Outcome, Verdict, rank
-from toolkit.model.wording import cpus_do, cpus_text, nodes_text
 from validators.layers import metrics, rejections, unseen
 from validators.placement import groups
 from validators.queries import view

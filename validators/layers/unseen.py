@@ -6,11 +6,10 @@ Source: docs/facts.md "Normal on a healthy node" (pod sandboxes are not pinned).
 from __future__ import annotations
 
 from toolkit.model.claims import Claim, ClaimSet
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import Evidence
 from toolkit.model.picture import Picture
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from toolkit.model.wording import cpus_text
 from validators.queries import view
 from validators.queries.memo import memoised
 

@@ -16,11 +16,11 @@ from typing import TypeVar
 from toolkit.model.actions import AffinityChange
 from toolkit.model.blind_spots import TELLS_AUTHORS
 from toolkit.model.claims import Claim
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import CgroupFiles, ControlWrite, Evidence
 from toolkit.model.measures import words
 from toolkit.model.verdict import Measure
-from toolkit.model.wording import clock, count, cpus_text, since_open
+from toolkit.text.wording import clock, count, since_open
 from validators.queries import file_history, view
 
 CPUS = ("cpuset.cpus", "cpuset.cpus.partition", "cpuset.cpus.exclusive", "cpuset.cpu_exclusive")

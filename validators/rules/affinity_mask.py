@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from toolkit.model.claims import Claim, ClaimSet
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
 from toolkit.model.evidence.masks import of_each, threads_of
 from toolkit.model.granted import granted_at, is_unknown
 from toolkit.model.measures import amounts, levels, sets, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from toolkit.model.wording import count, cpus_text
+from toolkit.text.wording import count
 from validators.queries import hotplug, view, writers
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness

@@ -8,12 +8,12 @@ from toolkit.model.cgroup_manager import systemd_wrote
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpu_units import weights_of_shares
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import CgroupFiles, Evidence
 from toolkit.model.measures import amounts, words
 from toolkit.model.memory_units import NO_LIMIT, whole_pages
 from toolkit.model.verdict import Outcome, Verdict, together
-from toolkit.model.wording import count, cpus_text
+from toolkit.text.wording import count
 from validators.queries import cpus_in_time, file_history, hotplug, in_time, view, writers
 from validators.queries.compared import Compared, Wrong
 from validators.queries.earlier_life import earlier_life

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from toolkit.model.actions import CgroupMove
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import CpuUse, Evidence, Joinings, Transition
 from toolkit.model.measures import Better, Kind, amounts, gated, levels, sets, words
 from toolkit.model.nesting import nested
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from toolkit.model.wording import NOT_NAMED, cpus_text
+from toolkit.text.wording import NOT_NAMED
 from validators.credibility.agreement import ROWLESS_RUN_NS
 from validators.intruders import possession
 from validators.queries import file_history, hotplug, leaves, view, writers

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.measures import sets, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from toolkit.model.wording import cpus_text
 from validators.intruders import foreign, ownership, possession
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from toolkit.model.claims import Claim, ClaimSet, HugepageLimit
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, nodes_text
 from toolkit.model.evidence import Evidence
 from toolkit.model.evidence.following import LIMITS
 from toolkit.model.measures import Better, amounts, levels
 from toolkit.model.memory_units import limit_in_force
 from toolkit.model.placement import HugetlbUse, PageKind
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from toolkit.model.wording import nodes_text
 from validators.placement import groups
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, prose

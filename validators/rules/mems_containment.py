@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from toolkit.model.claim_changes import ClaimChange, versions
 from toolkit.model.claims import Claim, ClaimSet
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, nodes_text
 from toolkit.model.evidence import Evidence, ThreadMask
 from toolkit.model.evidence.masks import threads_of
 from toolkit.model.measures import levels, words
 from toolkit.model.placement import PageKind, PageReading, PageUse
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from toolkit.model.wording import count, nodes_text
+from toolkit.text.wording import count
 from validators.placement import groups
 from validators.queries import in_time, view
 from validators.queries.promised_anew import renewed

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from toolkit.model.claims import ClaimSet
+from toolkit.model.cpuset import cpus_text
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.measures import sets, words
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from toolkit.model.wording import cpus_text
 from validators.intruders import foreign
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness

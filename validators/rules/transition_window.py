@@ -13,7 +13,7 @@ from toolkit.model.evidence.masks import of_each
 from toolkit.model.granted import granted_at
 from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from toolkit.model.wording import count
+from toolkit.text.wording import count
 from validators.queries import file_history, view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness

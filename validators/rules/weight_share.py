@@ -8,12 +8,12 @@ import re
 
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpu_units import weights_of_shares
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import Evidence, Runtime
 from toolkit.model.measures import Better, Kind, gated, words
 from toolkit.model.runtimes import RUNTIMES
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from toolkit.model.wording import cpus_text, listed
+from toolkit.text.wording import listed
 from validators.queries import view
 from validators.queries.competition import Child, families
 from validators.rule import Judgement, Rule, RuleDoc, prose

@@ -11,9 +11,8 @@ from itertools import combinations
 
 from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import CpuSet, cpus_do, cpus_text
 from toolkit.model.state_files import CpuEntry, CpuStateFile, StateReading
-from toolkit.model.wording import cpus_do, cpus_text
 from validators.state_files.problem import Problem, part, whole
 
 POLICIES = ("none", "static")

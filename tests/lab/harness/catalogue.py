@@ -19,7 +19,7 @@ from toolkit.model import topology as model
 from toolkit.model.scenario import Scenario
 from toolkit.scenario_file import load_catalogue
 from toolkit.session import conformance
-from toolkit.session.fitting import unmet, why_not
+from toolkit.session.planning.fitting import unmet, why_not
 
 EVERYWHERE = ("strict-reservation", "quota-050-set", "exclusive-and-shared")
 """Run on every kernel and both arrangements of cgroups: which task may run where, how much, and the NUMA nodes of CPUs

@@ -14,7 +14,7 @@ from tests.lab.harness.settings import LabUnavailableError
 from tests.lab.harness.snapshot import GuestKind
 from tests.lab.harness.topology import BY_NAME
 from toolkit.model.scenario import Scenario
-from toolkit.session.judged import judged
+from toolkit.session.planning.judged import judged
 
 ROOMS: dict[str, Callable[[Scenario], bool]] = {
     "CPU options": lambda one: bool(one.kubelet.get("cpuManagerPolicyOptions")),

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from toolkit.model.plan import Plan
-from toolkit.session.admissions import RESTART
-from toolkit.session.planning import Planned
-from toolkit.session.restarting import Restarted
+from toolkit.session.planning.admissions import RESTART
+from toolkit.session.planning.planned import Planned
+from toolkit.session.planning.restarting import Restarted
 
 REFUSAL = "refusal"
 

@@ -15,7 +15,7 @@ LEVELS = {SubjectKind.POD: "of pods", SubjectKind.QOS: "of QoS classes"}
 class Edit:
     """A promise that is broken. :param subject: whose verdict of the rule must be ``failed``.
 
-    :param promise: in the words of ``conformance --list`` (:mod:`toolkit.session.judged`).
+    :param promise: in the words of ``conformance --list`` (:mod:`toolkit.session.planning.judged`).
     """
 
     promise: str

@@ -14,7 +14,7 @@ from toolkit.errors import PinproofError
 from toolkit.model.plan import Plan
 from toolkit.model.scenario import Adjustment, Scenario
 from toolkit.model.topology import Topology
-from toolkit.session.planning import plan_all
+from toolkit.session.planning.planned import plan_all
 
 OPTIONS = ("cpuManagerPolicyOptions", "topologyManagerPolicyOptions")
 POLICIES = {

@@ -13,10 +13,10 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.scenario import Expectation
 from toolkit.model.topology import Topology
-from toolkit.session.from_plan import claim_name
-from toolkit.session.kept import kept
-from toolkit.session.planning import Planned
-from toolkit.session.resizing import containers
+from toolkit.session.planning.from_plan import claim_name
+from toolkit.session.planning.kept import kept
+from toolkit.session.planning.planned import Planned
+from toolkit.session.planning.resizing import containers
 
 PLANS = ("before", "plan", "visited", "resized")
 """The plans of a scenario in the order of time."""

@@ -7,7 +7,7 @@ from tests.lab.harness.topology import BY_NAME
 from tests.unit.toolkit.scenario_builder import machine as small_machine
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
-from toolkit.session.fitting import why_not
+from toolkit.session.planning.fitting import why_not
 
 TWO_CPUS = "two CPUs"
 """What an ordinary virtual machine has, and most of the catalogue must fit."""

@@ -18,10 +18,10 @@ from toolkit.model.plan import Plan
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, Sandbox, SandboxContainer, SandboxRequest
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
-from toolkit.session.from_plan import Stage, claim_set, sandbox_request
-from toolkit.session.judged import fullest
-from toolkit.session.kubelet_state import node_evidence
-from toolkit.session.planning import Planned, plan_all
+from toolkit.session.engine.kubelet_state import node_evidence
+from toolkit.session.planning.from_plan import Stage, claim_set, sandbox_request
+from toolkit.session.planning.judged import fullest
+from toolkit.session.planning.planned import Planned, plan_all
 
 ROOT = "/pinproof-stand"
 MIB = 1 << 20

@@ -14,7 +14,7 @@ from tests.lab.harness.catalogue import scenarios
 from toolkit.model.claims import pod_claim_name, qos_claim_name
 from toolkit.model.sandbox import WorkloadKind
 from toolkit.model.scenario import NegativeControl
-from toolkit.session.judged import judged
+from toolkit.session.planning.judged import judged
 
 CONTROLS = [(name, control) for name, scenario in scenarios().items() for control in scenario.negative_controls]
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tests.lab.harness.catalogue import scenarios
 from toolkit.cli.conformance import command
-from toolkit.session.judged import judged
+from toolkit.session.planning.judged import judged
 
 
 def listed(*arguments: str) -> str:

@@ -13,8 +13,8 @@ from tests.unit.catalogue.places import PLACES, placed
 from toolkit.model.claims import Claim
 from toolkit.model.sandbox import Sandbox, SandboxContainer
 from toolkit.model.scenario import Scenario
-from toolkit.session.from_plan import Stage, claim_set, sandbox_request, stages
-from toolkit.session.planning import plan_all
+from toolkit.session.planning.from_plan import Stage, claim_set, sandbox_request, stages
+from toolkit.session.planning.planned import plan_all
 
 CONTAINERS = [
     (name, f"{pod['metadata']['name']}/{container['name']}")

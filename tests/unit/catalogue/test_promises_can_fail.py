@@ -18,10 +18,10 @@ from tests.unit.catalogue.stand import Stand, stand
 from toolkit.faults.registry import word_of
 from toolkit.model.scenario import NegativeControl
 from toolkit.model.verdict import Outcome
-from toolkit.session.admissions import ADMISSION, admissions
-from toolkit.session.fitting import unmet
-from toolkit.session.judged import EXPECTED, KEPT, judged
-from toolkit.session.planning import Planned, plan_all
+from toolkit.session.planning.admissions import ADMISSION, admissions
+from toolkit.session.planning.fitting import unmet
+from toolkit.session.planning.judged import EXPECTED, KEPT, judged
+from toolkit.session.planning.planned import Planned, plan_all
 from validators.registry import judge, rule_named
 
 PLACES = {name: place for place, names in dealt().items() for name in names}

@@ -16,14 +16,14 @@ from tests.unit.catalogue.places import PLACES, TWO_CPUS, placed
 from toolkit.allocation.admission import OUT_OF
 from toolkit.faults.fault import When
 from toolkit.faults.registry import word_of
+from toolkit.kubernetes.quantity import Quantity
 from toolkit.model.plan import Plan
-from toolkit.model.quantity import Quantity
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
-from toolkit.session.admissions import admissions
-from toolkit.session.fitting import unmet, unstartable
-from toolkit.session.planning import plan_all
+from toolkit.session.planning.admissions import admissions
+from toolkit.session.planning.fitting import unmet, unstartable
+from toolkit.session.planning.planned import plan_all
 
 
 def variants(scenario: Scenario, topology: Topology) -> Iterator[tuple[str, Scenario]]:

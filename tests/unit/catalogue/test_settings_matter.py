@@ -14,8 +14,8 @@ from tests.unit.catalogue.flips import changes_nothing, flips
 from tests.unit.catalogue.stand import stand
 from tests.unit.catalogue.turns import PROMISES, only_asked_for, owned, turned
 from tests.unit.catalogue.unshown import CONTEXT, UNSHOWN
-from toolkit.session.fitting import unstartable
-from toolkit.session.planning import plan_all
+from toolkit.session.planning.fitting import unstartable
+from toolkit.session.planning.planned import plan_all
 
 PLACES = {name: place for place, names in dealt().items() for name in names}
 

@@ -14,14 +14,14 @@ from tests.lab.harness.catalogue import dealt, fitting, machine, scenarios
 from tests.unit.catalogue.flips import flips
 from tests.unit.catalogue.moved import with_cpus
 from toolkit.allocation.node import Node
+from toolkit.kubernetes.pod import Pod
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import Plan
-from toolkit.model.pod import Pod
 from toolkit.model.scenario import ResizeBehaviour
 from toolkit.model.verdict import Outcome
-from toolkit.session.admissions import admissions
-from toolkit.session.planning import Planned, plan_all
-from toolkit.session.resizing import containers
+from toolkit.session.planning.admissions import admissions
+from toolkit.session.planning.planned import Planned, plan_all
+from toolkit.session.planning.resizing import containers
 
 PLACES = {name: place for place, names in dealt().items() for name in names}
 

@@ -22,14 +22,14 @@ from tests.unit.catalogue.edits import edits
 from tests.unit.catalogue.flips import changes_nothing, decisions_of, with_kubelet
 from tests.unit.catalogue.stand import Stand, stand
 from toolkit.errors import InputError
+from toolkit.kubernetes.quantity import Quantity
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import Plan
-from toolkit.model.quantity import Quantity
 from toolkit.model.scenario import ResizeBehaviour, Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
-from toolkit.session.planning import machine_of, plan_all
+from toolkit.session.planning.planned import machine_of, plan_all
 from validators.registry import judge, rule_named
 
 MIB = 1 << 20

@@ -40,7 +40,7 @@ from toolkit.model.evidence.window import ClaimChangeEvidence
 from toolkit.model.node_evidence import NodeEvidence
 
 OF_THE_SESSION = {field.name for part in (NodeEvidence, ControlEvidence, ClaimChangeEvidence) for field in fields(part)}
-"""What the session's own readings give (``tests/unit/toolkit/session/test_composing.py``), and no witness."""
+"""What the session's own readings give (``tests/unit/toolkit/session/engine/test_composing.py``), and no witness."""
 
 
 def doubts(*changed: Reading) -> dict[str, set[Witness]]:

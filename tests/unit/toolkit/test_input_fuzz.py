@@ -14,11 +14,11 @@ from tests.seeds import examples
 from tests.unit.toolkit.input_mutation import NASTY, expect_input_error_or_nothing, mutate, places
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
-from toolkit.model.node_config import FIELDS, read_settings
-from toolkit.model.yaml_text import MAX_BYTES
+from toolkit.kubernetes.node_config import FIELDS, read_settings
 from toolkit.scenario_file import load_catalogue, load_scenario, parse_scenario
-from toolkit.session.planning import plan_scenario
+from toolkit.session.planning.planned import plan_scenario
 from toolkit.sources.claims_file import load_claims, parse_claims
+from toolkit.text.yaml_text import MAX_BYTES
 
 CLAIMS = """
 apiVersion: pinproof/v1

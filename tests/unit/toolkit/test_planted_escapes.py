@@ -20,8 +20,16 @@ from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment
-from toolkit.session.canary import CLEAN, NOT_RUNNING, POSITIVE, CanaryPair, fit, housekeeping_cpu, planted_between
-from toolkit.session.observe import Observation
+from toolkit.session.engine.canary import (
+    CLEAN,
+    NOT_RUNNING,
+    POSITIVE,
+    CanaryPair,
+    fit,
+    housekeeping_cpu,
+    planted_between,
+)
+from toolkit.session.engine.observe import Observation
 
 PIDS = {POSITIVE: 11, CLEAN: 12}
 ENVIRONMENT = Environment(kernel="6.1", cgroup="v2", cmdline="", cpus_online=CpuSet.of([0, 1]))

@@ -14,11 +14,11 @@ from toolkit.model.layers import Layer
 from toolkit.model.sandbox import Sandbox, SandboxContainer
 from toolkit.model.scenario import ResizeBehaviour
 from toolkit.model.verdict import Outcome
-from toolkit.session import kubelet_state
-from toolkit.session.admissions import admissions
-from toolkit.session.from_plan import claim_set, stages
-from toolkit.session.planning import Planned, plan_all, plan_scenario
-from toolkit.session.resizing import BEFORE, parted, resized_claims
+from toolkit.session.engine import kubelet_state
+from toolkit.session.planning.admissions import admissions
+from toolkit.session.planning.from_plan import claim_set, stages
+from toolkit.session.planning.planned import Planned, plan_all, plan_scenario
+from toolkit.session.planning.resizing import BEFORE, parted, resized_claims
 
 
 def cpus(work: Planned, *, resized: bool) -> dict[str, str]:

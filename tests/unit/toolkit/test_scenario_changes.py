@@ -10,8 +10,8 @@ from tests.lab.harness.catalogue import machine as lab
 from tests.unit.toolkit.scenario_builder import container, machine, pod, scenario
 from toolkit.errors import InputError
 from toolkit.model.verdict import Outcome
-from toolkit.session.admissions import admissions
-from toolkit.session.planning import plan_all, plan_scenario
+from toolkit.session.planning.admissions import admissions
+from toolkit.session.planning.planned import plan_all, plan_scenario
 
 
 def test_a_pod_that_leaves_has_its_cpus_for_a_while() -> None:

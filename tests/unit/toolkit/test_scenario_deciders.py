@@ -20,9 +20,9 @@ from toolkit.model.sandbox import Sandbox, SandboxContainer
 from toolkit.model.scenario import Requirements, Scenario
 from toolkit.model.topology import CoreType, PciDevice, Topology
 from toolkit.scenario_file import parse_scenario
-from toolkit.session.deciders import homeless
-from toolkit.session.from_plan import claim_set
-from toolkit.session.planning import plan_scenario
+from toolkit.session.planning.deciders import homeless
+from toolkit.session.planning.from_plan import claim_set
+from toolkit.session.planning.planned import plan_scenario
 
 PLACE = "small"
 

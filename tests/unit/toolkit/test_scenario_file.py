@@ -7,7 +7,7 @@ import pytest
 from toolkit.errors import InputError
 from toolkit.model.scenario import Tier
 from toolkit.scenario_file import load_catalogue, parse_scenario
-from toolkit.session.admissions import ADMISSION
+from toolkit.session.planning.admissions import ADMISSION
 from validators.registry import RULES
 
 GOOD = """

@@ -11,11 +11,12 @@ from toolkit.errors import InputError
 from toolkit.faults.registry import word_of
 from toolkit.model.scenario import NegativeControl, Requirements
 from toolkit.model.verdict import Outcome
-from toolkit.session import conformance, fitting
-from toolkit.session.admissions import admissions
-from toolkit.session.from_plan import sandbox_request, stages
-from toolkit.session.machine_amounts import amount
-from toolkit.session.planning import plan_all
+from toolkit.session import conformance
+from toolkit.session.planning import fitting
+from toolkit.session.planning.admissions import admissions
+from toolkit.session.planning.from_plan import sandbox_request, stages
+from toolkit.session.planning.machine_amounts import amount
+from toolkit.session.planning.planned import plan_all
 
 VALUES = {"free": 7, "numa": 4, "numa-cores": 4, "socket": 7, "l3": 2, "core": 2, "numa-memory": 1 << 30}
 

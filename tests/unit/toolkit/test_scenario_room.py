@@ -13,8 +13,8 @@ from toolkit.model.scenario import Scenario
 from toolkit.model.serde import from_json
 from toolkit.model.verdict import Outcome
 from toolkit.scenario_file import load_scenario
-from toolkit.session.admissions import RESTART, admissions, unexpected_admission
-from toolkit.session.planning import plan_all
+from toolkit.session.planning.admissions import RESTART, admissions, unexpected_admission
+from toolkit.session.planning.planned import plan_all
 
 OWNER = pod("db", container("c", "1"))
 """It has all that two CPUs have, but for the reserved one."""

@@ -12,7 +12,6 @@ from tests.unit.toolkit.saved_runs import save_result, save_run
 from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit import store
 from toolkit.errors import InputError
-from toolkit.model import json_text
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import Plan
@@ -20,6 +19,7 @@ from toolkit.model.result import make_result
 from toolkit.model.sandbox import Sandbox
 from toolkit.model.scenario import Scenario
 from toolkit.model.verdict import Outcome
+from toolkit.text import json_text
 from validators.registry import judge
 
 

@@ -24,7 +24,7 @@ from toolkit.report.comparison_table import render_comparison
 from toolkit.report.junit import render_junit
 from toolkit.report.metrics import families
 from toolkit.report.table import render_table
-from toolkit.session.counters import Counters, SessionState
+from toolkit.session.windows.counters import Counters, SessionState
 from validators.registry import judge
 
 PROJECT = Path(__file__).resolve().parents[3]

@@ -16,9 +16,9 @@ from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
 from toolkit.scenario_file import load_catalogue
-from toolkit.session import fitting
-from toolkit.session.admissions import ADMISSION, admissions
-from toolkit.session.planning import machine_of, plan_all
+from toolkit.session.planning import fitting
+from toolkit.session.planning.admissions import ADMISSION, admissions
+from toolkit.session.planning.planned import machine_of, plan_all
 
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "topologies"
 SHIPPED = Path(__file__).resolve().parents[2] / "data" / "topologies"

@@ -13,7 +13,7 @@ from tests.integration.load_cases import CASES
 from tests.integration.node_cases import CASES as NODES
 from toolkit.faults.registry import INJECTABLE, fault_named
 from toolkit.scenario_file import load_scenario
-from toolkit.session.admissions import ADMISSION
+from toolkit.session.planning.admissions import ADMISSION
 from validators.registry import RULES
 
 PROJECT = Path(__file__).resolve().parents[3]

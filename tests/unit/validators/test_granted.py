@@ -13,7 +13,7 @@ from toolkit.model.evidence.following import Following, Granted
 from toolkit.model.granted import with_grants
 from toolkit.model.result import make_result
 from toolkit.model.verdict import Offender, Outcome, Verdict
-from toolkit.session.counters import Counters
+from toolkit.session.windows.counters import Counters
 from validators.registry import judge, rule_named
 
 MS = 1_000_000

@@ -25,8 +25,8 @@ from toolkit.allocation.checkpoint.format import (
 )
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.errors import InputError
+from toolkit.kubernetes.go_text import GoError, parse_cpu_list, quote
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.go_text import GoError, parse_cpu_list, quote
 
 FILE = "cpu_manager_state"
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from toolkit.model.go_text import quote_byte
-from toolkit.model.json_text import load_as_go
+from toolkit.kubernetes.go_text import quote_byte
+from toolkit.text.json_text import load_as_go
 
 T = TypeVar("T")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

@@ -28,7 +28,7 @@ from toolkit.allocation.checkpoint.format import (
 )
 from toolkit.allocation.memory.state import Block, MemoryState, MemoryTable, NodeState
 from toolkit.errors import InputError
-from toolkit.model.go_text import GoError, atoi, quote
+from toolkit.kubernetes.go_text import GoError, atoi, quote
 
 FILE = "memory_manager_state"
 MAX_NODE = 1 << 16

@@ -18,9 +18,9 @@ from toolkit.allocation.cpu.state import CpuState
 from toolkit.allocation.cpu.static import StaticPolicy
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology.hint import Hints
+from toolkit.kubernetes.pod import Container, Pod
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.pod import Container, Pod
 
 __all__ = ["CpuAdmissionError", "CpuPolicy", "CpuPolicyError", "CpuState", "NonePolicy", "StaticPolicy", "make_policy"]
 

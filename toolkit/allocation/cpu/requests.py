@@ -7,8 +7,8 @@ resource managers a container of a pod-level pod counts only if it is guaranteed
 
 from __future__ import annotations
 
-from toolkit.model.pod import CPU, Container, Pod
-from toolkit.model.quantity import Quantity
+from toolkit.kubernetes.pod import CPU, Container, Pod
+from toolkit.kubernetes.quantity import Quantity
 
 
 def whole_cpus(quantity: Quantity) -> int:

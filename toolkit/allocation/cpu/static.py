@@ -23,9 +23,9 @@ from toolkit.allocation.cpu.state import CpuState
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.pod_level.cpu import allocate_pod, refuse_empty_pool, release_pod
 from toolkit.allocation.topology.hint import Hints
+from toolkit.kubernetes.pod import CPU, Container, Pod
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import EMPTY, CpuSet
-from toolkit.model.pod import CPU, Container, Pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from toolkit.allocation.admission import unexpected
 from toolkit.allocation.cpu.hints import MAX_NUMA_NODES
 from toolkit.allocation.topology.hint import NO_AFFINITY, Hints, TopologyHint
 from toolkit.errors import InputError
-from toolkit.model.pod import Container, Pod
-from toolkit.model.wording import kind_of
+from toolkit.kubernetes.pod import Container, Pod
+from toolkit.text.wording import kind_of
 
 DEVICES_UNAVAILABLE = "requested number of devices unavailable"
 """In the message of a pod that is refused because of its devices."""

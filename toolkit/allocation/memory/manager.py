@@ -18,7 +18,7 @@ from toolkit.allocation.memory.start import NONE, Reserved, validate
 from toolkit.allocation.memory.state import Block, MemoryState, NodeState, to_blocks
 from toolkit.allocation.pod_level.memory import check_pod_scope, partition, pod_requests
 from toolkit.allocation.topology.hint import NO_AFFINITY, Hints, TopologyHint
-from toolkit.model.pod import MEMORY, Container, Pod
+from toolkit.kubernetes.pod import MEMORY, Container, Pod
 
 _PREFIX = "[memorymanager]"
 

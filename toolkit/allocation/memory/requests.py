@@ -5,7 +5,7 @@ Source: KEP-1769; KEP-753 "Resources calculation for scheduling and pod admissio
 
 from __future__ import annotations
 
-from toolkit.model.pod import Container, Pod, is_memory_resource
+from toolkit.kubernetes.pod import Container, Pod, is_memory_resource
 
 
 def container_requests(pod: Pod, container: Container, *, pod_level: bool) -> dict[str, int] | None:

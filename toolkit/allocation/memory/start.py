@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from toolkit.allocation.admission import NIL_POINTER, KubeletPanic, StartupError
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.memory.state import WORD, Block, MemoryState, MemoryTable, NodeState
-from toolkit.model.go_text import quote
-from toolkit.model.node_config import MemoryReservation
-from toolkit.model.pod import MEMORY, hugepages_resource, is_memory_resource
-from toolkit.model.quantity import ZERO, Quantity
+from toolkit.kubernetes.go_text import quote
+from toolkit.kubernetes.node_config import MemoryReservation
+from toolkit.kubernetes.pod import MEMORY, hugepages_resource, is_memory_resource
+from toolkit.kubernetes.quantity import ZERO, Quantity
 
 STATIC = "Static"
 NONE = "None"

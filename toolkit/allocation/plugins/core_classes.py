@@ -14,8 +14,8 @@ from toolkit.allocation.cpu.groups import lowest
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.plugins.protocol import BasePlugin, CpuAsk
 from toolkit.errors import InputError
+from toolkit.kubernetes.pod import Pod
 from toolkit.model.cpuset import EMPTY, CpuSet
-from toolkit.model.pod import Pod
 from toolkit.model.topology import CoreType
 
 PERFORMANCE = "performance"

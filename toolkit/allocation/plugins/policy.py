@@ -23,8 +23,8 @@ from toolkit.allocation.cpu.static import StaticPolicy
 from toolkit.allocation.plugins.protocol import CpuAsk, CpuPlugin, Holding
 from toolkit.allocation.plugins.static import StaticPlugin
 from toolkit.errors import InputError
+from toolkit.kubernetes.pod import Container, Pod
 from toolkit.model.cpuset import EMPTY, CpuSet
-from toolkit.model.pod import Container, Pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

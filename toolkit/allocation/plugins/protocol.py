@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from toolkit.allocation.cpu.options.switched_on import CpuPolicyOptions
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.allocation.machine import Machine
+from toolkit.kubernetes.pod import Container, Pod
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.pod import Container, Pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

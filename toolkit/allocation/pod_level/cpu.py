@@ -14,8 +14,8 @@ from toolkit.allocation.admission import EMPTY_POD_SHARED_POOL
 from toolkit.allocation.cpu.packed import CpuShortageError
 from toolkit.allocation.cpu.refusal import CpuAdmissionError, unexpected_shortage
 from toolkit.allocation.cpu.state import CpuState
+from toolkit.kubernetes.pod import Container, Pod
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.pod import Container, Pod
 
 Requested = Callable[[Pod, Container], int]
 """How many exclusive CPUs a container asks for, 0 if it shares."""

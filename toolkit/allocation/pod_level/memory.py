@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from toolkit.allocation.admission import AdmissionError, empty_pod_shared_pool
 from toolkit.allocation.memory.requests import container_requests, summed_requests
 from toolkit.allocation.memory.state import WORD, Block, to_blocks
-from toolkit.model.pod import Pod, is_memory_resource
+from toolkit.kubernetes.pod import Pod, is_memory_resource
 
 
 def pod_requests(pod: Pod, *, pod_level: bool) -> dict[str, int] | None:

@@ -15,7 +15,7 @@ from toolkit.allocation.topology.hint import Hints, TopologyHint
 from toolkit.allocation.topology.merge import collect, merge, single_node_only
 from toolkit.allocation.topology.options.switched_on import STAGE, TopologyOptions, by_id, read_options
 from toolkit.allocation.topology.walk import walk
-from toolkit.model.go_text import quote
+from toolkit.kubernetes.go_text import quote
 
 NONE = "none"
 BEST_EFFORT = "best-effort"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from toolkit.errors import InputError
-from toolkit.model.kubelet_version import series_of
+from toolkit.kubernetes.kubelet_version import series_of
+from toolkit.kubernetes.releases import ALLOCATED_STATE
 from toolkit.model.node_reading import MissingPart, NodeReading
-from toolkit.model.releases import ALLOCATED_STATE
 from toolkit.sources.kubelet.metrics_text import FILE as METRICS
 
 PARTS = ("config", "cpu_state", "memory_state", "containers", "pods", "pod_resources", "cgroups", "threads")

@@ -16,8 +16,8 @@ from typing import Any
 
 from toolkit.allocation.checkpoint.format import CheckpointError, fnv32a, load_object
 from toolkit.model.node_reading import NodeReading
-from toolkit.model.wording import kind_of
 from toolkit.sources.kubelet.json_parts import mapping
+from toolkit.text.wording import kind_of
 
 FILE, ACTUATED = "allocated_pods_state", "actuated_pods_state"
 _STRUCT = "Checkpoint"

@@ -13,8 +13,8 @@ from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.evidence.following import LIMITS
 from toolkit.model.memory_units import NO_LIMIT
 from toolkit.model.node_reading import Asked, MissingPart
-from toolkit.model.wording import count
 from toolkit.sources.kubelet.subjects import Subject
+from toolkit.text.wording import count
 
 _SHOWN = 3
 _OWN = "nothing is promised about their own cgroups"

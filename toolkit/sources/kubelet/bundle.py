@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.model import json_text
-from toolkit.model.names import printable, raw, to_path
 from toolkit.model.node_reading import (
     UNIFIED,
     V1,
@@ -26,6 +24,8 @@ from toolkit.sources.kubelet.capture_parts import Parts
 from toolkit.sources.kubelet.flags import arguments_of
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text, texts
 from toolkit.sources.kubelet.metrics_text import kubelet_version
+from toolkit.text import json_text
+from toolkit.text.names import printable, raw, to_path
 
 _NODE_TOTAL = re.compile(
     r"^/sys/devices/system/node/node(\d{1,4})/meminfo: Node \d{1,4} MemTotal: +(\d{1,15}) kB(?: \||$)", re.MULTILINE

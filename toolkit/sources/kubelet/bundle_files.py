@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from toolkit.errors import InputError
-from toolkit.model.names import printable
 from toolkit.regular_file import open_regular
 from toolkit.sources.kubelet.tar_stream import MAX_READ, BoundedStream, uncompressed
+from toolkit.text.names import printable
 
 MAX_FILE = 64 * 1024 * 1024
 MAX_TOTAL = 512 * 1024 * 1024

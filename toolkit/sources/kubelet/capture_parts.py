@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.model.names import to_path
 from toolkit.model.node_reading import (
     CgroupHierarchies,
     MissingPart,
@@ -18,11 +17,12 @@ from toolkit.model.node_reading import (
     RuntimeContainer,
     ThreadReading,
 )
-from toolkit.model.wording import kind_of
 from toolkit.sources.kubelet import runtime_json
 from toolkit.sources.kubelet.json_parts import entries, load, mapping, number, text, texts
 from toolkit.sources.kubelet.pod_folders import FILE as POD_FOLDERS
 from toolkit.sources.kubelet.pod_paths import place_of
+from toolkit.text.names import to_path
+from toolkit.text.wording import kind_of
 
 FORMS = {
     "node.json": ("containers", (dict,)),

@@ -13,14 +13,13 @@ from toolkit.allocation.node import Node
 from toolkit.allocation.promised import Promised, promised
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
 from toolkit.allocation.topology.manager import NONE
+from toolkit.kubernetes.feature_gates import POD_LEVEL_RESOURCES
+from toolkit.kubernetes.kubelet_fields import field_lines
+from toolkit.kubernetes.pod import Pod
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.feature_gates import POD_LEVEL_RESOURCES
-from toolkit.model.kubelet_fields import field_lines
 from toolkit.model.layers import ApiCpus
-from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
-from toolkit.model.pod import Pod
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.kubelet import allocated, huge_pages
 from toolkit.sources.kubelet.asked import agreed, asked_of, memory_of, not_known, taken
@@ -40,6 +39,7 @@ from toolkit.sources.kubelet.state_v1 import named
 from toolkit.sources.kubelet.subjects import Subject, bare_claim, merged_tree, subjects
 from toolkit.sources.kubelet.unreadable import unreadable
 from toolkit.sources.kubelet.versions import Versions
+from toolkit.text.names import from_text, printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from toolkit.errors import InputError
 from toolkit.host.file_birth import born_s
-from toolkit.model.names import shown
 from toolkit.sources.kubelet.bundle import MAIN_CONFIG
 from toolkit.sources.kubelet.configuration import drop_ins
+from toolkit.text.names import shown
 
 READS_WITHIN_S = 60.0
 """From a kubelet's start. It reads them once, in its first second; but a script that writes them and becomes the

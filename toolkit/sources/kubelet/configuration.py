@@ -2,7 +2,7 @@
 
 Later ones win: defaults, ``--config``, the ``*.conf`` files below ``--config-dir`` in the order of names (mappings
 merge, lists are replaced, ``null`` takes back), flags. Fields of other parts of the kubelet are skipped; those of none
-are kept by name (:mod:`toolkit.model.kubelet_fields`).
+are kept by name (:mod:`toolkit.kubernetes.kubelet_fields`).
 Not read here: the cgroup driver that a runtime reports over CRI, which a kubelet prefers to its own field.
 
 Source: Kubernetes documentation "Set Kubelet Parameters Via A Configuration File" and "Kubelet Configuration Directory
@@ -22,9 +22,9 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from toolkit.errors import InputError
-from toolkit.model.documents import Part, read_document, without_nulls
-from toolkit.model.kubelet_fields import OddField, odd_fields
-from toolkit.model.node_config import (
+from toolkit.kubernetes.documents import Part, read_document, without_nulls
+from toolkit.kubernetes.kubelet_fields import OddField, odd_fields
+from toolkit.kubernetes.node_config import (
     DEFAULT_EVICTION_HARD,
     EXPECTED,
     FIELDS,
@@ -35,8 +35,8 @@ from toolkit.model.node_config import (
     read_settings,
 )
 from toolkit.model.serde import read_text
-from toolkit.model.yaml_text import MAX_BYTES, parse_document
 from toolkit.sources.kubelet.flags import DEFAULT_ROOT, WHERE, Flags, read_flags
+from toolkit.text.yaml_text import MAX_BYTES, parse_document
 
 DROP_IN_EXTENSION = ".conf"
 MAX_DROP_INS = 1024

@@ -7,8 +7,8 @@ Source: Kubernetes documentation "Static policy" (as many CPUs as the container'
 from __future__ import annotations
 
 from toolkit.allocation.cpu.requests import exclusive_cpus
+from toolkit.kubernetes.feature_gates import IN_PLACE_RESIZE_EXCLUSIVE_CPUS, POD_LEVEL_RESOURCES
 from toolkit.model.claims import Isolation
-from toolkit.model.feature_gates import IN_PLACE_RESIZE_EXCLUSIVE_CPUS, POD_LEVEL_RESOURCES
 from toolkit.model.node_reading import NodeReading
 from toolkit.sources.kubelet.claims import NodeClaims
 from toolkit.sources.kubelet.requests import requested

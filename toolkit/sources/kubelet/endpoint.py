@@ -14,8 +14,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from toolkit.errors import InputError
-from toolkit.model.names import printable
 from toolkit.sources.kubelet.live_files import bytes_of
+from toolkit.text.names import printable
 
 DEADLINE_S = 5.0
 MAX_BYTES = 16 * 1024 * 1024

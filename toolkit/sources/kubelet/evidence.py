@@ -13,7 +13,6 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence, HotplugEvent, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.memory_units import NO_LIMIT, limit_in_force
-from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import STATE_WRITTEN, UNIFIED, NodeReading, RuntimeContainer
 from toolkit.model.runtimes import INIT_NAMES
 from toolkit.model.state_files import KnownContainer, StateReading
@@ -25,6 +24,7 @@ from toolkit.sources.kubelet.pod_paths import expand
 from toolkit.sources.kubelet.pod_rows import Rows, rows_of
 from toolkit.sources.kubelet.still import asked_of, behind, in_the_making, may_begin, picture_of
 from toolkit.sources.kubelet.subjects import Subject, is_over, merged_tree, pod_documents
+from toolkit.text.names import from_text, printable
 
 RULES = (
     *("checkpoint", "applied", "layers-agree", "affinity-mask", "mems-containment"),

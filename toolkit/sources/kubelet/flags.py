@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.model.go_text import GoError, parse_bool
+from toolkit.kubernetes.go_text import GoError, parse_bool
 
 WHERE = "the kubelet's command line"
 DEFAULT_ROOT = "/var/lib/kubelet"

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from toolkit.kubernetes.feature_gates import POD_LEVEL_RESOURCES
 from toolkit.model.claims import SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Forgotten
-from toolkit.model.feature_gates import POD_LEVEL_RESOURCES
 from toolkit.model.node_reading import NodeReading
 from toolkit.sources.kubelet.allocated import allocations
 from toolkit.sources.kubelet.claims import NodeClaims, Promise

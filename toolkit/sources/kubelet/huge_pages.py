@@ -13,14 +13,14 @@ from dataclasses import replace
 
 from toolkit.allocation.planner import hugepage_limits
 from toolkit.host.hugetlb import size_name
+from toolkit.kubernetes.pod import HUGEPAGES_PREFIX, Container, Pod, effective_requests
+from toolkit.kubernetes.quantity import Quantity
 from toolkit.model.claims import Claim, HugepageLimit
 from toolkit.model.evidence.following import LIMITS
-from toolkit.model.names import to_path
 from toolkit.model.node_reading import MissingPart, NodeReading
-from toolkit.model.pod import HUGEPAGES_PREFIX, Container, Pod, effective_requests
-from toolkit.model.quantity import Quantity
-from toolkit.model.wording import count
 from toolkit.sources.kubelet.subjects import Subject, merged_tree
+from toolkit.text.names import to_path
+from toolkit.text.wording import count
 
 Has = Callable[[str, int], bool]
 """Whether a cgroup (its path) has a limit of huge pages of this size (bytes)."""

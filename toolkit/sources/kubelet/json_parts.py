@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.model import json_text
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.wording import kind_of
+from toolkit.text import json_text
+from toolkit.text.wording import kind_of
 
 MAX_INT_DIGITS = 19
 

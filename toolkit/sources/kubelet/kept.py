@@ -13,9 +13,9 @@ from typing import Any
 import yaml
 
 from toolkit.errors import InputError
-from toolkit.model.yaml_text import MAX_BYTES, parse_document
 from toolkit.sources.kubelet.json_parts import items, mapping, text
 from toolkit.sources.kubelet.runtime_json import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
+from toolkit.text.yaml_text import MAX_BYTES, parse_document
 
 MAX_TEXT = 4096
 """Longer than any name, path or CPU list."""

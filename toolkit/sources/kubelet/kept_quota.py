@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from toolkit.allocation.cgroup_values import pod_values
+from toolkit.kubernetes.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS
+from toolkit.kubernetes.pod import Pod
+from toolkit.kubernetes.releases import OWNERS_WITHOUT_QUOTA
 from toolkit.model.claims import NO_QUOTA, Claim, Isolation
-from toolkit.model.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS
-from toolkit.model.pod import Pod
-from toolkit.model.releases import OWNERS_WITHOUT_QUOTA
 from toolkit.sources.kubelet.asked import asked_of
 from toolkit.sources.kubelet.settings import Settings
 from toolkit.sources.kubelet.subjects import Subject

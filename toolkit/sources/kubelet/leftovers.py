@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from toolkit.model.feature_gates import CGROUP_DRIVER_FROM_CRI
-from toolkit.model.names import printable, to_path
+from toolkit.kubernetes.feature_gates import CGROUP_DRIVER_FROM_CRI
 from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.sources.kubelet.pod_paths import place_of, pods_root, root_of
 from toolkit.sources.kubelet.settings import Settings
 from toolkit.sources.kubelet.subjects import Subject
+from toolkit.text.names import printable, to_path
 
 SYSTEMD = "systemd"
 RUNNING = ("running", "")

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from toolkit import presence
 from toolkit.errors import InputError
-from toolkit.model.names import printable, shown
 from toolkit.model.node_reading import KUBELET_STARTED, STATE_REWRITTEN, STATE_WRITTEN, NodeReading
 from toolkit.sources.kubelet import allocated, config_files, kept, live_files, pod_folders, pod_list
 from toolkit.sources.kubelet.absent_parts import allocates
@@ -30,6 +29,7 @@ from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.sockets import pod_resources_files, runtime_files
 from toolkit.sources.kubelet.version import version_of
 from toolkit.sources.pod_resources import SOCKET
+from toolkit.text.names import printable, shown
 
 SCHEMA = "pinproof.capture/1"
 MAX_MANIFESTS = 1000

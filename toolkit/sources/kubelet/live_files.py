@@ -18,11 +18,11 @@ from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.host.cgroup_paths import directories
 from toolkit.host.procfs import ticks_of
-from toolkit.model.names import shown
 from toolkit.model.node_reading import UNIFIED, V1
 from toolkit.regular_file import read_regular, regular_descriptor
 from toolkit.sources.kubelet.flags import arguments_of, serves
 from toolkit.sources.kubelet.pod_paths import ROOT
+from toolkit.text.names import shown
 
 MAX_BYTES = 16 * 1024 * 1024
 _PART = 1 << 16
@@ -90,7 +90,7 @@ def small_file(path: str) -> bytes | None:
 def cgroup_files(root: Path) -> dict[str, bytes]:
     """Read the control files of everything below ``kubepods``, on v2, v1 and hybrid hosts.
 
-    :returns: a capture's ``cgroup/...`` files, names spelt as :mod:`toolkit.model.names` does.
+    :returns: a capture's ``cgroup/...`` files, names spelt as :mod:`toolkit.text.names` does.
     """
     found: dict[str, bytes] = {}
     for hierarchy, mount in hierarchies(root):

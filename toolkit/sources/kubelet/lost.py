@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from toolkit.model.names import printable
 from toolkit.model.node_reading import MissingPart, NodeReading, RuntimeContainer
 from toolkit.sources.kubelet.pod_paths import expand
 from toolkit.sources.kubelet.subjects import Subject, shown_pod
+from toolkit.text.names import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from toolkit.errors import InputError
 from toolkit.model.evidence.following import KUBELET_START
-from toolkit.model.names import printable
 from toolkit.sources.kubelet import metrics_text
 from toolkit.sources.kubelet.endpoint import answer_of
+from toolkit.text.names import printable
 
 FILE = metrics_text.FILE
 EXPECTED = "a kubelet's metrics in Prometheus's text format"

@@ -15,10 +15,10 @@ from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
 from toolkit.errors import InputError
-from toolkit.model.feature_gates import FeatureGates
-from toolkit.model.node_config import NodeConfig
+from toolkit.kubernetes.feature_gates import FeatureGates
+from toolkit.kubernetes.node_config import NodeConfig
+from toolkit.kubernetes.pod import CPU
 from toolkit.model.node_reading import NodeReading
-from toolkit.model.pod import CPU
 from toolkit.model.topology import Topology
 from toolkit.sources.kubelet.bundle_machine import capture_topology
 from toolkit.sources.kubelet.settings import Settings

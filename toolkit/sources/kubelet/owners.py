@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from toolkit.allocation.cpu.requests import exclusive_cpus
+from toolkit.kubernetes.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS, FeatureGates
+from toolkit.kubernetes.node_config import NodeConfig
+from toolkit.kubernetes.pod import Container, Pod
 from toolkit.model.claims import Isolation
-from toolkit.model.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS, FeatureGates
-from toolkit.model.node_config import NodeConfig
-from toolkit.model.pod import Container, Pod
 from toolkit.model.state_files import CpuStateFile
-from toolkit.model.wording import count
 from toolkit.sources.kubelet.subjects import Subject
+from toolkit.text.wording import count
 
 
 class Owners:

@@ -13,14 +13,14 @@ from collections.abc import Iterable
 
 from toolkit.allocation.cgroup_values import milli_to_shares
 from toolkit.allocation.node import Node
+from toolkit.kubernetes.pod import CPU
 from toolkit.model.claims import NO_QUOTA, Claim, SubjectKind, qos_claim_name
 from toolkit.model.cpu_units import MIN_SHARES
-from toolkit.model.names import from_text, to_path
 from toolkit.model.node_reading import NodeReading
-from toolkit.model.pod import CPU
 from toolkit.sources.kubelet.modelled import captured_topology
 from toolkit.sources.kubelet.pod_paths import QOS, place_of, root_of
 from toolkit.sources.kubelet.subjects import merged_tree
+from toolkit.text.names import from_text, to_path
 
 BURSTABLE, BEST_EFFORT = "burstable", "besteffort"
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.host.sysfs import SysTree
-from toolkit.model.names import from_path
 from toolkit.sources.cri import ENDPOINTS
+from toolkit.text.names import from_path
 
 _LONGEST = 4096
 """Bytes of a path that a kernel takes. Source: limits.h, ``PATH_MAX``."""

@@ -11,7 +11,7 @@ import json
 import os
 from pathlib import Path
 
-from toolkit.model.names import shown
+from toolkit.text.names import shown
 
 PODS = "pods"
 """Below the kubelet's root directory."""

@@ -15,10 +15,10 @@ from operator import is_
 from pathlib import Path
 
 from toolkit.host.kept_files import NONE_KEPT, KeptFiles
-from toolkit.model.names import shown
 from toolkit.model.node_reading import UNIFIED
 from toolkit.model.runtimes import CRUN_INNER
 from toolkit.sources.kubelet.live_files import FILES, MAX_DEPTH, hierarchies, inside, is_of_pods, small_file
+from toolkit.text.names import shown
 
 _CPUS = FILES[0]
 _WHOSE = ("cpu.max", "cgroup.procs")

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.model.feature_gates import FeatureGates
-from toolkit.model.kubelet_fields import field_lines
-from toolkit.model.kubelet_version import is_modelled, is_upstream, series_of, warning
-from toolkit.model.names import printable
+from toolkit.kubernetes.feature_gates import FeatureGates
+from toolkit.kubernetes.kubelet_fields import field_lines
+from toolkit.kubernetes.kubelet_version import is_modelled, is_upstream, series_of, warning
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
@@ -24,6 +23,7 @@ from toolkit.sources.kubelet.configuration import KubeletConfiguration, file_nam
 from toolkit.sources.kubelet.json_parts import items, mapping
 from toolkit.sources.kubelet.settings import configuration_in, unread
 from toolkit.sources.pod_files import checked, load_pods
+from toolkit.text.names import printable
 
 NAME = "kubelet"
 
@@ -133,7 +133,7 @@ def _seen(pod: Mapping[str, Any]) -> tuple[str, str]:
 def _for_the_model(fields: Mapping[str, Any], version: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Leave out the gates that only another kubelet knows, with a warning that names them.
 
-    An older one has the gates off that it had off by default (:mod:`toolkit.model.releases`).
+    An older one has the gates off that it had off by default (:mod:`toolkit.kubernetes.releases`).
     One of another version, or of a distribution: OpenShift's passes over a gate that is none of Kubernetes and says so
     in its log, and its configurations have such gates. A release of Kubernetes does not start with one: where the
     version says that it is one, the gate stays, and the plan reports it, as a gate that is locked otherwise.

@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Any
 
 from toolkit.errors import InputError
+from toolkit.kubernetes.pod import Pod
+from toolkit.kubernetes.pod_reader import read_pod
 from toolkit.model.node_reading import NodeReading
-from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_pod
 from toolkit.sources.kubelet.allocated import actuated, allocations
 from toolkit.sources.kubelet.json_parts import items, mapping, text
 from toolkit.sources.kubelet.static_pods import manifests

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolkit.errors import InputError
-from toolkit.model.kubelet_version import series_of
+from toolkit.kubernetes.kubelet_version import series_of
 from toolkit.sources.kubelet.configuration import KubeletConfiguration
 from toolkit.sources.kubelet.live import LiveNode
 from toolkit.sources.kubelet.live_files import embedding

@@ -8,9 +8,9 @@ from typing import Any
 from toolkit.errors import InputError
 from toolkit.model.cgroup_manager import CgroupManager
 from toolkit.model.node_reading import Asked, CgroupHierarchies, PodResourcesContainer, RuntimeContainer
-from toolkit.model.wording import kind_of
 from toolkit.sources.kubelet.json_parts import entries, items, mapping, number, text, texts
 from toolkit.sources.kubelet.pod_paths import CONTAINER_ID, place_of
+from toolkit.text.wording import kind_of
 
 POD_UID, POD_NAME, POD_NAMESPACE = (f"io.kubernetes.pod.{what}" for what in ("uid", "name", "namespace"))
 CONTAINER_NAME = "io.kubernetes.container.name"

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 
 from toolkit.allocation.cpu.options import strict_cpu_reservation
 from toolkit.errors import InputError
+from toolkit.kubernetes.feature_gates import FeatureGates
+from toolkit.kubernetes.go_text import GoError, parse_bool
+from toolkit.kubernetes.kubelet_fields import OddField
+from toolkit.kubernetes.kubelet_version import is_modelled, series_of, warning
+from toolkit.kubernetes.node_config import NodeConfig
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.feature_gates import FeatureGates
-from toolkit.model.go_text import GoError, parse_bool
-from toolkit.model.kubelet_fields import OddField
-from toolkit.model.kubelet_version import is_modelled, series_of, warning
-from toolkit.model.names import printable
-from toolkit.model.node_config import NodeConfig
 from toolkit.model.node_reading import NodeReading
 from toolkit.sources.kubelet.configuration import DEFAULT_RECONCILE_S, KubeletConfiguration, configuration_of
 from toolkit.sources.kubelet.flags import read_flags
+from toolkit.text.names import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

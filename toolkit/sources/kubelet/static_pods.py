@@ -13,9 +13,9 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model.node_reading import NodeReading
-from toolkit.model.yaml_text import MAX_BYTES, parse_document
 from toolkit.sources.kubelet.allocated import allocated_names, allocations
 from toolkit.sources.kubelet.json_parts import items, mapping, text
+from toolkit.text.yaml_text import MAX_BYTES, parse_document
 
 _LISTS = ("initContainers", "containers", "ephemeralContainers")
 _HASH = re.compile(r"[0-9a-f]{32}")

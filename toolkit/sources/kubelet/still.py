@@ -9,7 +9,6 @@ from toolkit.errors import InputError
 from toolkit.model.claims import Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import ApiCpus
-from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import STATE_WRITTEN, NodeReading
 from toolkit.model.picture import Picture, RejectedPod, Unlisted
 from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
@@ -22,6 +21,7 @@ from toolkit.sources.kubelet.lost import lasting, lost
 from toolkit.sources.kubelet.overdue import SLACK_S, overdue_s
 from toolkit.sources.kubelet.pod_paths import CONMON, expand
 from toolkit.sources.kubelet.subjects import PAUSE, Subject, merged_tree, shown_pod
+from toolkit.text.names import from_text, printable
 
 AT_ONCE_S = 1.0
 """Readings that are nearer to each other than a tenth of the usual reconcile period are of one moment."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolkit.model.claims import Claim, SubjectKind
-from toolkit.model.names import from_text, printable
 from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer, ThreadReading
 from toolkit.sources.kubelet import own_cgroup
 from toolkit.sources.kubelet.allocated import allocated_names
 from toolkit.sources.kubelet.json_parts import items, mapping, text
 from toolkit.sources.kubelet.pod_paths import CONMON, CONTAINER_ID, Place, expand, place_of
+from toolkit.text.names import from_text, printable
 
 SANDBOX = "(sandbox)"
 """How a pod's sandbox is named where a container's name stands."""

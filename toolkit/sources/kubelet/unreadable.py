@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from toolkit.model.claims import SubjectKind
-from toolkit.model.names import printable
 from toolkit.model.node_reading import MissingPart, NodeReading
-from toolkit.model.wording import count
 from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.pod_paths import CONTAINER_ID
 from toolkit.sources.kubelet.subjects import PAUSE, Subject
+from toolkit.text.names import printable
+from toolkit.text.wording import count
 
 _SETS = (
     *("cpuset.cpus", "cpuset.cpus.effective", "cpuset.effective_cpus"),

@@ -3,7 +3,7 @@
 A kubelet whose process is not seen (pinproof in a pod, or a node's files below ``--root``) cannot be asked. What it has
 written shows how old it is at least; what older ones do otherwise is then promised neither way.
 
-Source: :mod:`toolkit.model.releases`.
+Source: :mod:`toolkit.kubernetes.releases`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from collections.abc import Iterable
 
 from toolkit.allocation.cgroup_values import CpuValues, pod_values
 from toolkit.errors import InputError
-from toolkit.model.feature_gates import POD_LEVEL_RESOURCES, FeatureGates
-from toolkit.model.kubelet_version import SERIES, series_of
-from toolkit.model.layers import ApiCpus
-from toolkit.model.node_config import NodeConfig
-from toolkit.model.node_reading import NodeReading
-from toolkit.model.pod import Pod
-from toolkit.model.releases import (
+from toolkit.kubernetes.feature_gates import POD_LEVEL_RESOURCES, FeatureGates
+from toolkit.kubernetes.kubelet_version import SERIES, series_of
+from toolkit.kubernetes.node_config import NodeConfig
+from toolkit.kubernetes.pod import Pod
+from toolkit.kubernetes.releases import (
     ALLOCATED_STATE,
     API_REPORTS_POOL,
     INIT_CONTAINERS_COUNT,
@@ -28,6 +26,8 @@ from toolkit.model.releases import (
     Series,
     least,
 )
+from toolkit.model.layers import ApiCpus
+from toolkit.model.node_reading import NodeReading
 from toolkit.sources.kubelet.allocated import actuated, allocations
 
 

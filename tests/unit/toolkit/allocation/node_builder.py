@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from toolkit.allocation.machine import Machine
-from toolkit.model.node_config import NodeConfig, read_settings
-from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_pod
+from toolkit.kubernetes.node_config import NodeConfig, read_settings
+from toolkit.kubernetes.pod import Pod
+from toolkit.kubernetes.pod_reader import read_pod
 
 GIB = 1 << 30
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from toolkit.allocation.cpu.manager import CpuState, StaticPolicy, make_policy
 from toolkit.allocation.machine import Machine
+from toolkit.kubernetes.pod import Container, Pod, Resources
+from toolkit.kubernetes.quantity import Quantity
 from toolkit.model.plan import ContainerRole
-from toolkit.model.pod import Container, Pod, Resources
-from toolkit.model.quantity import Quantity
 
 SMT8 = Machine.from_vector({"cpus": [[c, c % 4, 0, 0, None] for c in range(8)], "numa": []})
 FOUR_NODES = Machine.from_vector({"cpus": [[c, c, c // 4, c // 2, None] for c in range(8)], "numa": []})

@@ -19,7 +19,7 @@ from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.plan import Plan, QosClass
 from toolkit.model.scenario import ResizeBehaviour, Scenario
-from toolkit.session.planning import plan_all
+from toolkit.session.planning.planned import plan_all
 
 OFF = {"PodLevelResources": False, "InPlacePodLevelResourcesVerticalScaling": False}
 BUDGET = both("4", "4Gi")

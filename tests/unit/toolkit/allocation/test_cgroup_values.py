@@ -12,10 +12,10 @@ from toolkit.allocation.cgroup_values import (
     milli_to_shares,
     pod_values,
 )
+from toolkit.kubernetes.node_config import NodeConfig
+from toolkit.kubernetes.pod import Pod
+from toolkit.kubernetes.pod_reader import read_pod
 from toolkit.model.claims import NO_QUOTA
-from toolkit.model.node_config import NodeConfig
-from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_pod
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from toolkit.allocation.admission import AdmissionError
 from toolkit.allocation.device.manager import Device, DeviceManager
 from toolkit.allocation.topology.hint import TopologyHint
+from toolkit.kubernetes.pod import Container, Pod, Resources
+from toolkit.kubernetes.quantity import Quantity
 from toolkit.model.plan import ContainerRole
-from toolkit.model.pod import Container, Pod, Resources
-from toolkit.model.quantity import Quantity
 
 NIC = "example.com/nic"
 

@@ -15,11 +15,11 @@ from toolkit.allocation.checkpoint.memory import restore_memory_state
 from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
+from toolkit.kubernetes.node_config import NodeConfig, read_settings
+from toolkit.kubernetes.pod import Pod
+from toolkit.kubernetes.pod_reader import read_vector_pod
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.node_config import NodeConfig, read_settings
-from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_vector_pod
 
 GIB = 1 << 30
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from tests.programs import PROJECT
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.planner import plan
+from toolkit.kubernetes.node_config import read_settings
+from toolkit.kubernetes.pod_reader import read_pod
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.node_config import read_settings
 from toolkit.model.plan import Plan
-from toolkit.model.pod_reader import read_pod
 from toolkit.model.topology import Cpu, NumaNode, Topology
 from toolkit.report.machine_owners import owners
 from toolkit.report.machine_picture import svg_picture

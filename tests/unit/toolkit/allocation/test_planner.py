@@ -11,11 +11,11 @@ from toolkit.allocation.device.manager import read_devices
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.planner import plan
 from toolkit.errors import InputError
+from toolkit.kubernetes.node_config import NodeConfig
+from toolkit.kubernetes.pod import Pod
 from toolkit.model.claims import NO_QUOTA, Alignment, Isolation, Preference
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.node_config import NodeConfig
 from toolkit.model.plan import Plan, QosClass
-from toolkit.model.pod import Pod
 from toolkit.model.serde import from_json, to_json
 
 

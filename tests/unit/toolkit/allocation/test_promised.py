@@ -11,9 +11,9 @@ from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
 from toolkit.allocation.planner import plan_of
 from toolkit.allocation.promised import Promised, promised
+from toolkit.kubernetes.pod import Pod
 from toolkit.model.claims import Alignment, Preference
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.pod import Pod
 
 NODES = machine(nodes=4, cores=2)
 """Four NUMA nodes of two cores of two threads."""

@@ -12,11 +12,11 @@ from toolkit.allocation.planner import plan
 from toolkit.allocation.resize import STATIC_CPU, STATIC_MEMORY, Resize, ResizeStatus, resize
 from toolkit.allocation.sources import ClearCfs, adjust, read_dra_cpus, with_dra_claims
 from toolkit.errors import InputError
+from toolkit.kubernetes.node_config import read_settings
+from toolkit.kubernetes.pod import Pod
 from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.node_config import read_settings
 from toolkit.model.plan import QosClass
-from toolkit.model.pod import Pod
 from toolkit.model.scenario import ResizeBehaviour
 
 # Resize

@@ -10,10 +10,10 @@ from tests.unit.toolkit.allocation.node_builder import AFFINITY, GATE, GIB, both
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
 from toolkit.allocation.resize import POD_LEVEL_OFF, STATIC_CPU, STATIC_MEMORY, ResizeStatus, resize
+from toolkit.kubernetes.node_config import read_settings
+from toolkit.kubernetes.pod import Pod
+from toolkit.kubernetes.pod_reader import read_submitted_pod, read_vector_pod
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.node_config import read_settings
-from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_submitted_pod, read_vector_pod
 
 HUGE = {"hugepages-2Mi": "1Gi"}
 ALL = CpuSet.parse("0-15")

@@ -11,8 +11,8 @@ from toolkit.allocation.admission import TOPOLOGY_AFFINITY, Admission, StartupEr
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node, start_node
 from toolkit.allocation.planner import plan
-from toolkit.model.node_config import NodeConfig, read_settings
-from toolkit.model.pod import Pod
+from toolkit.kubernetes.node_config import NodeConfig, read_settings
+from toolkit.kubernetes.pod import Pod
 
 
 def some(cpu: str, memory: str = "1Gi", **more: str) -> dict[str, Any]:

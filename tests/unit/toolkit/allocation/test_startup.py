@@ -9,7 +9,7 @@ import pytest
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
-from toolkit.model.node_config import read_settings
+from toolkit.kubernetes.node_config import read_settings
 
 GIB = 1 << 30
 GIB_OF_2MIB = 512

@@ -18,7 +18,7 @@ from toolkit.allocation.planner import plan
 from toolkit.allocation.topology.hint import TopologyHint
 from toolkit.allocation.topology.manager import TopologyManager
 from toolkit.errors import InputError
-from toolkit.model.node_config import read_settings
+from toolkit.kubernetes.node_config import read_settings
 from toolkit.model.plan import PodPlan
 
 ROOT = Path(__file__).parents[4]
@@ -72,7 +72,14 @@ def may_skip(function: ast.FunctionDef) -> bool:
 
 def found_file(name: str) -> Path | None:
     """Return the file of a test's name."""
-    return next((base / name for base in (TESTS, TESTS.parent / "model", ROOT) if (base / name).is_file()), None)
+    return next(
+        (
+            base / name
+            for base in (TESTS, TESTS.parent / "model", TESTS.parent / "kubernetes", ROOT)
+            if (base / name).is_file()
+        ),
+        None,
+    )
 
 
 def always(row: Row) -> bool:

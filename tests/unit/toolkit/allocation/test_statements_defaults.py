@@ -21,10 +21,10 @@ from tests.unit.toolkit.allocation.node_builder import (
 from toolkit.allocation.node import start_node
 from toolkit.allocation.planner import plan
 from toolkit.errors import InputError
+from toolkit.kubernetes.feature_gates import CPU_ALPHA_OPTIONS, CPU_BETA_OPTIONS, FeatureGates
+from toolkit.kubernetes.node_config import NodeConfig, read_settings
 from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.feature_gates import CPU_ALPHA_OPTIONS, CPU_BETA_OPTIONS, FeatureGates
-from toolkit.model.node_config import NodeConfig, read_settings
 from toolkit.model.plan import QosClass
 from toolkit.sources.kubelet.configuration import read_configuration
 

@@ -10,9 +10,9 @@ from tests.unit.toolkit.allocation.node_builder import BUDGET, PLR, STATIC_MEMOR
 from toolkit.allocation.device.manager import read_devices
 from toolkit.allocation.planner import plan
 from toolkit.errors import InputError
+from toolkit.kubernetes.node_config import NodeConfig, read_settings
 from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.node_config import NodeConfig, read_settings
 
 NIC = "example.com/nic"
 

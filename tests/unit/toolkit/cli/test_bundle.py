@@ -29,9 +29,9 @@ from toolkit.model.identity import HardwareClass, Identity
 from toolkit.model.serde import from_data, to_data
 from toolkit.model.verdict import Outcome
 from toolkit.packed import archive, directory_files, write_packed
+from toolkit.session.engine.record import recorded
 from toolkit.session.index import save_session, session_of
-from toolkit.session.record import recorded
-from toolkit.session.sums import Sums
+from toolkit.session.windows.sums import Sums
 from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.evidence import evidence_of

@@ -9,7 +9,7 @@ from probes.observer import Violation
 from toolkit.cli import live_lines
 from toolkit.cli.live_lines import EVERY_S, LiveLines
 from toolkit.cli.main import cli
-from toolkit.session.counters import SessionState
+from toolkit.session.windows.counters import SessionState
 
 
 def violation(claim: str) -> Violation:

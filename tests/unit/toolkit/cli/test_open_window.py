@@ -18,8 +18,8 @@ from toolkit.cli.live_lines import LiveLines
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.report.result import make_result
-from toolkit.session.counters import SessionState
-from toolkit.session.record import Record
+from toolkit.session.engine.record import Record
+from toolkit.session.windows.counters import SessionState
 from validators.registry import judge
 
 MS = 1_000_000

@@ -23,8 +23,8 @@ from toolkit.errors import InputError
 from toolkit.model.actions import CgroupMove
 from toolkit.model.evidence import Evidence, Transition
 from toolkit.model.verdict import Outcome
-from toolkit.session.record import recorded
-from toolkit.session.sums import Sums
+from toolkit.session.engine.record import recorded
+from toolkit.session.windows.sums import Sums
 from validators.credibility.one_observation import misfits
 
 DATA = Path(__file__).resolve().parents[3] / "data"

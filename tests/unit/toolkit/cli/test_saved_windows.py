@@ -15,8 +15,8 @@ from tests.unit.validators.evidence_builder import balanced, claim_set, evidence
 from toolkit.cli.main import cli
 from toolkit.errors import InputError
 from toolkit.model.evidence import Evidence
-from toolkit.session.record import recorded
-from toolkit.session.sums import Sums
+from toolkit.session.engine.record import recorded
+from toolkit.session.windows.sums import Sums
 from toolkit.store import WINDOW, digest_of, reread, save_windows_result
 
 

@@ -21,8 +21,8 @@ from toolkit.model.identity import HardwareClass, Identity
 from toolkit.model.session import SessionControl
 from toolkit.model.verdict import Outcome
 from toolkit.packed import read_packed, write_packed
+from toolkit.session.engine.record import recorded
 from toolkit.session.index import save_session, session_of
-from toolkit.session.record import recorded
 
 NAME = "20261128-010203-conformance-abcdef"
 WIDENED = "one.widen-cpuset.db.tar.gz"

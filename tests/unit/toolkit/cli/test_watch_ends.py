@@ -19,11 +19,11 @@ from toolkit.cli import ending, watch, windows
 from toolkit.cli.ending import DEFECT, NO_READER, Output, worse
 from toolkit.cli.windows import Shown
 from toolkit.model.verdict import Outcome, exit_code
-from toolkit.session.composing import Observed
-from toolkit.session.consecutive import Consecutive
-from toolkit.session.long_stage import Cut
-from toolkit.session.record import Record
-from toolkit.session.window import Window
+from toolkit.session.engine.composing import Observed
+from toolkit.session.engine.consecutive import Consecutive
+from toolkit.session.engine.long_stage import Cut
+from toolkit.session.engine.record import Record
+from toolkit.session.engine.window import Window
 from toolkit.store import load_result, window_paths
 
 

@@ -21,9 +21,10 @@ from toolkit.model.result import make_result
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
 from toolkit.model.verdict import Outcome
-from toolkit.session import conformance, guard
-from toolkit.session.guard import Occupant
-from toolkit.session.planning import Planned
+from toolkit.session import conformance
+from toolkit.session.planning import guard
+from toolkit.session.planning.guard import Occupant
+from toolkit.session.planning.planned import Planned
 
 CPUS = 4
 POD = Occupant(what="1 pod runs", cpus=CpuSet.parse("2"))

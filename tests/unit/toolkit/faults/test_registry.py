@@ -9,7 +9,7 @@ from toolkit.faults.fault import Fault, Scope, When, Word
 from toolkit.faults.registry import FAULTS, INJECTABLE, WORDS, fault_by_id, fault_named, word_of
 from toolkit.model.scenario import NegativeControl
 from toolkit.scenario_file import load_catalogue
-from toolkit.session.admissions import ADMISSION
+from toolkit.session.planning.admissions import ADMISSION
 from validators.registry import RULES
 
 KNOWN = {rule.id for rule in RULES} | {ADMISSION}

@@ -11,8 +11,8 @@ from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Checkpoints, Node
 from toolkit.errors import InputError
 from toolkit.faults.torn import Tear, torn
+from toolkit.kubernetes.node_config import read_settings
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.node_config import read_settings
 
 GIB = 1 << 30
 STATE = CpuState(

@@ -14,8 +14,8 @@ from toolkit.cli import doctor
 from toolkit.cli.main import cli
 from toolkit.host import bpf_syscalls, capabilities
 from toolkit.host.capabilities import Capability, HostReport, _root, read_capabilities, working_verbs
-from toolkit.session import probe_capability
-from toolkit.session.probe_capability import with_probes
+from toolkit.session.engine import probe_capability
+from toolkit.session.engine.probe_capability import with_probes
 from toolkit.verbs import VERBS
 
 

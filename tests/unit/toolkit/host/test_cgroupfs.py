@@ -10,9 +10,9 @@ import pytest
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.host import cgroup_members, cgroupfs, procfs
 from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect
-from toolkit.model import names
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
+from toolkit.text import names
 
 V2 = "29 22 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
 V1 = """31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw

@@ -13,7 +13,7 @@ from tests.unit.validators.evidence_builder import claim_set, evidence, intruder
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.result import make_result
 from toolkit.report.metrics import registry_of
-from toolkit.session.counters import Counters, SessionState
+from toolkit.session.windows.counters import Counters, SessionState
 from validators.registry import judge
 
 

@@ -15,10 +15,10 @@ from toolkit.model.evidence import CpuUse, Evidence
 from toolkit.model.result import Result, make_result
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report.metrics import registry_of
-from toolkit.session import counters as counting
-from toolkit.session import series
-from toolkit.session.counters import Counters, SessionState
-from toolkit.session.series import MAX_BROKEN, MAX_PAIRS, MAX_VERDICTS, OTHER
+from toolkit.session.windows import counters as counting
+from toolkit.session.windows import series
+from toolkit.session.windows.counters import Counters, SessionState
+from toolkit.session.windows.series import MAX_BROKEN, MAX_PAIRS, MAX_VERDICTS, OTHER
 
 FAMILIES = 5
 """With labels ``claim`` and ``cpu``."""

@@ -13,8 +13,8 @@ from toolkit.model.evidence import BandwidthUse, Evidence, OwnerClass
 from toolkit.model.result import make_result
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report.metrics import MAX_SERIES, registry_of
-from toolkit.session.counters import Counters, SessionState
-from toolkit.session.series import OTHER, Detail, Series
+from toolkit.session.windows.counters import Counters, SessionState
+from toolkit.session.windows.series import OTHER, Detail, Series
 from validators.registry import RULES
 
 Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]

@@ -13,7 +13,7 @@ from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit.errors import InputError
 from toolkit.report import metrics_server
 from toolkit.report.metrics_server import MOST_CLIENTS, MetricsServer
-from toolkit.session.counters import SessionState
+from toolkit.session.windows.counters import SessionState
 
 
 def state_now() -> SessionState:

@@ -20,7 +20,7 @@ from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report import metrics, metrics_file
 from toolkit.report.metrics import SessionCollector, registered
 from toolkit.report.metrics_file import MetricsFile, exported
-from toolkit.session.counters import KEPT_WINDOWS, Counters, SessionState
+from toolkit.session.windows.counters import KEPT_WINDOWS, Counters, SessionState
 from validators.registry import judge
 
 Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]

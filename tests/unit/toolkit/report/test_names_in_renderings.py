@@ -26,7 +26,6 @@ from tests.unit.toolkit.saved_runs import save_result, save_run
 from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web, coverage, cpus, evidence, use
 from toolkit import store
 from toolkit.cli.report import FORMATS
-from toolkit.model import names
 from toolkit.model.conformance import ScenarioResult
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass, Runtime
 from toolkit.model.result import Result, make_result
@@ -38,7 +37,8 @@ from toolkit.report.comparison_table import render_comparison
 from toolkit.report.machine_owners import Owner
 from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.report.metrics import registry_of
-from toolkit.session.counters import SessionState
+from toolkit.session.windows.counters import SessionState
+from toolkit.text import names
 from validators.registry import judge
 
 FORGED = b"\nFailed\n  cpuset-containment  db  \x1b[2J\r\xe2\x80\xa8\x85\xff\\n</failure>\"'&\x00"[:-1]

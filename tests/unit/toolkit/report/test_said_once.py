@@ -24,7 +24,7 @@ from toolkit.model.blind_spots import BlindSpot
 from toolkit.model.result import Result, make_result
 from toolkit.model.verdict import Offender, Outcome, Verdict
 from toolkit.report.table import render_table
-from toolkit.session.sums import Sums
+from toolkit.session.windows.sums import Sums
 from validators.registry import judge
 
 RUN = Path(__file__).resolve().parents[3] / "data/runs/quota-half-busy-host"

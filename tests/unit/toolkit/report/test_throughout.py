@@ -10,7 +10,7 @@ from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
 from toolkit.model.result import Result, make_result
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.report.summary import summary
-from toolkit.session.sums import Sums
+from toolkit.session.windows.sums import Sums
 from toolkit.store import reread
 from validators.rules import cpuset_containment, exclusive_cpus, reserved_cpus
 

@@ -17,8 +17,8 @@ from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.model.blind_spots import EVERY_WITNESS
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.session.following import Follower
-from toolkit.session.observe import Observation
+from toolkit.session.engine.observe import Observation
+from toolkit.session.following.follower import Follower
 from toolkit.sources.live_source import SourceReading
 
 ROOM = 3

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.unit.validators.evidence_builder import evidence
 from toolkit.model.evidence import Evidence
-from toolkit.session.composing import Observed
+from toolkit.session.engine.composing import Observed
 
 
 class Clock:
@@ -21,7 +21,7 @@ class Clock:
 
 
 class Opened:
-    """Plays :class:`toolkit.session.observe.Observation`: each window knows its length."""
+    """Plays :class:`toolkit.session.engine.observe.Observation`: each window knows its length."""
 
     def __init__(self, clock: Clock, stopped: list[int], stop_at_s: float | None = None) -> None:
         self.clock, self.stopped, self.stop_at_s = clock, stopped, stop_at_s

@@ -12,7 +12,7 @@ from toolkit.allocation.cpu.options.option import CpuPolicyError, Maturity
 from toolkit.allocation.cpu.options.registry import OPTIONS
 from toolkit.allocation.cpu.options.switched_on import CpuPolicyOptions
 from toolkit.allocation.machine import Machine
-from toolkit.model.go_text import GoError, parse_bool, quote
+from toolkit.kubernetes.go_text import GoError, parse_bool, quote
 
 
 def parse_options(values: Mapping[str, str], *, alpha: bool = False, beta: bool = True) -> CpuPolicyOptions:

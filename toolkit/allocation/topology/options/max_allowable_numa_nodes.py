@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology.options.option import TopologyOption
-from toolkit.model.go_text import atoi, quote
+from toolkit.kubernetes.go_text import atoi, quote
 
 NAME = "max-allowable-numa-nodes"
 DEFAULT = 8

@@ -21,7 +21,8 @@ class TopologyOption:
     """One option. A switch that is on has the value 1.
 
     :param name: as in ``topologyManagerPolicyOptions``. :param read: returns a text's value; raises
-        :class:`toolkit.model.go_text.GoError`. :param misread: how the kubelet's message on an unreadable value begins.
+        :class:`toolkit.kubernetes.go_text.GoError`.
+    :param misread: how the kubelet's message on an unreadable value begins.
     :param idle: takes the machine; returns why the option changes nothing there, or nothing.
     :param refuse_value: returns the message with which a value is refused, or nothing.
     :param refuse_machine: returns the message with which the kubelet does not start on the machine, or nothing.

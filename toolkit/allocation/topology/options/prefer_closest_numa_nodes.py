@@ -9,8 +9,8 @@ from toolkit.allocation.admission import KubeletPanic
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology.merge import MaskKey
 from toolkit.allocation.topology.options.option import TopologyOption
+from toolkit.kubernetes.go_text import parse_bool
 from toolkit.model.claims import Preference
-from toolkit.model.go_text import parse_bool
 
 FARTHEST = 255
 """The kernel's distance of nodes that cannot reach each other."""

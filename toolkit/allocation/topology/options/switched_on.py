@@ -15,8 +15,8 @@ from toolkit.allocation.topology.merge import MaskKey
 from toolkit.allocation.topology.options.max_allowable_numa_nodes import DEFAULT
 from toolkit.allocation.topology.options.option import TopologyOption
 from toolkit.allocation.topology.options.registry import OPTIONS
+from toolkit.kubernetes.go_text import GoError, quote
 from toolkit.model.claims import Preference
-from toolkit.model.go_text import GoError, quote
 
 STAGE = "topology-manager"
 

@@ -10,9 +10,9 @@ from toolkit.allocation.cpu.manager import CpuAdmissionError, CpuState, StaticPo
 from toolkit.allocation.cpu.options.option import CpuPolicyError
 from toolkit.allocation.cpu.options.registry import OPTIONS
 from toolkit.allocation.machine import Machine, MachineCpu
+from toolkit.kubernetes.pod import Container, Pod, Resources
+from toolkit.kubernetes.quantity import Quantity
 from toolkit.model.plan import ContainerRole
-from toolkit.model.pod import Container, Pod, Resources
-from toolkit.model.quantity import Quantity
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

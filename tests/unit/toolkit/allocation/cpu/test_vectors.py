@@ -14,10 +14,10 @@ import pytest
 from tests.recordings import decisions
 from toolkit.allocation.cpu.manager import CpuAdmissionError, CpuPolicy, CpuPolicyError, CpuState, make_policy
 from toolkit.allocation.machine import Machine
+from toolkit.kubernetes.pod import Pod
+from toolkit.kubernetes.pod_reader import read_vector_pod
+from toolkit.kubernetes.quantity import Quantity
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_vector_pod
-from toolkit.model.quantity import Quantity
 
 FILES = ("cpu-static-basic", "cpu-static-basic-fuzz", "cpu-static-options", "cpu-static-options-fuzz")
 DEFECTS = {"exclusive-overlap", "combination-aliasing"}

@@ -7,8 +7,8 @@ from typing import Any
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.memory.manager import MemoryManager
 from toolkit.allocation.memory.state import MemoryState
-from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_vector_pod
+from toolkit.kubernetes.pod import Pod
+from toolkit.kubernetes.pod_reader import read_vector_pod
 
 GIB = 1 << 30
 

@@ -11,9 +11,9 @@ from toolkit.allocation.memory.start import check_policy, empty_machine, validat
 from toolkit.allocation.memory.state import Block, MemoryState
 from toolkit.allocation.topology.hint import TopologyHint
 from toolkit.errors import InputError
-from toolkit.model.node_config import MemoryReservation
-from toolkit.model.pod_reader import read_vector_pod
-from toolkit.model.quantity import Quantity
+from toolkit.kubernetes.node_config import MemoryReservation
+from toolkit.kubernetes.pod_reader import read_vector_pod
+from toolkit.kubernetes.quantity import Quantity
 
 
 def test_fills_one_node_then_the_next() -> None:

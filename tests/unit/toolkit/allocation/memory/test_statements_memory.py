@@ -14,9 +14,9 @@ from toolkit.allocation.memory.manager import MemoryManager
 from toolkit.allocation.memory.state import Block, MemoryState
 from toolkit.allocation.planner import plan
 from toolkit.errors import InputError
-from toolkit.model.node_config import read_settings
-from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_vector_pod
+from toolkit.kubernetes.node_config import read_settings
+from toolkit.kubernetes.pod import Pod
+from toolkit.kubernetes.pod_reader import read_vector_pod
 
 
 def start(rows: list[tuple[int, str, str]], **more: Any) -> None:

@@ -19,10 +19,10 @@ from toolkit.allocation.plugins.protocol import BasePlugin, CpuAsk, CpuPlugin, H
 from toolkit.allocation.plugins.registry import load_plugin, plugin_names
 from toolkit.allocation.plugins.static import StaticPlugin
 from toolkit.errors import InputError
+from toolkit.kubernetes.node_config import NodeConfig
+from toolkit.kubernetes.pod import Container, Pod, Resources
+from toolkit.kubernetes.quantity import Quantity
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.node_config import NodeConfig
-from toolkit.model.pod import Container, Pod, Resources
-from toolkit.model.quantity import Quantity
 from toolkit.model.topology import CoreType
 
 HYBRID = Machine.from_vector(

@@ -11,10 +11,10 @@ from toolkit.allocation.planner import plan
 from toolkit.allocation.plugins.protocol import BasePlugin
 from toolkit.allocation.plugins.registry import BUILT_IN, Factory
 from toolkit.errors import InputError
-from toolkit.model.node_config import read_settings
+from toolkit.kubernetes.node_config import read_settings
+from toolkit.kubernetes.pod import Pod
+from toolkit.kubernetes.pod_reader import read_pod
 from toolkit.model.plan import Plan
-from toolkit.model.pod import Pod
-from toolkit.model.pod_reader import read_pod
 
 # Two performance cores with two threads (0-3), four efficiency cores with one (4-7).
 HYBRID = Machine.from_vector(

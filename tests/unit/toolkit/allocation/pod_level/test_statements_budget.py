@@ -21,18 +21,18 @@ from tests.unit.toolkit.allocation.node_builder import (
     pod,
 )
 from tests.unit.toolkit.allocation.static_policy import INIT, SIDECAR, container
-from tests.unit.toolkit.model.pod_manifests import manifest, res
+from tests.unit.toolkit.kubernetes.pod_manifests import manifest, res
 from toolkit.allocation.cpu.requests import exclusive_cpus
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.planner import plan
 from toolkit.allocation.simulate import simulate
 from toolkit.allocation.vectors import Event, VectorScenario
 from toolkit.errors import InputError
+from toolkit.kubernetes.pod import Container, Resources
+from toolkit.kubernetes.pod_reader import read_pod, read_vector_pod
+from toolkit.kubernetes.quantity import Quantity
 from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.plan import QosClass
-from toolkit.model.pod import Container, Resources
-from toolkit.model.pod_reader import read_pod, read_vector_pod
-from toolkit.model.quantity import Quantity
 
 CONTAINER_SCOPE = POD_SCOPE | {"topologyManagerScope": "container", "topologyManagerPolicy": "single-numa-node"}
 

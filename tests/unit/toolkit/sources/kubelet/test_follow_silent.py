@@ -14,7 +14,7 @@ from tests.unit.validators.evidence_builder import evidence
 from toolkit.model.evidence.following import Following
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Outcome
-from toolkit.session.layer_history import LayerHistory
+from toolkit.session.following.layer_history import LayerHistory
 from toolkit.sources.live_source import SourceReading
 from validators.rules import checkpoint
 

@@ -11,10 +11,10 @@ import pytest
 from tests.unit.toolkit.sources.kubelet.followed_node import API, OWNER, Node, allocates, claim, made_node
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import POD_RESOURCES, field, served, status
-from toolkit.model.feature_gates import FeatureGates
+from toolkit.kubernetes.feature_gates import FeatureGates
+from toolkit.kubernetes.releases import OWNERS_WITHOUT_QUOTA, POD_BUDGETS
 from toolkit.model.layers import ApiCpus, Layer
 from toolkit.model.node_reading import MissingPart, NodeReading
-from toolkit.model.releases import OWNERS_WITHOUT_QUOTA, POD_BUDGETS
 from toolkit.sources.kubelet.follow import KubeletSource
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.versions import Versions

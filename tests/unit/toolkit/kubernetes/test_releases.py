@@ -1,0 +1,105 @@
+"""The one table of releases: what its rows answer, and that no other module knows when a behaviour came."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import toolkit
+from toolkit.kubernetes.feature_gates import GATES, FeatureGates
+from toolkit.kubernetes.kubelet_version import statement, warning
+from toolkit.kubernetes.releases import (
+    ALLOCATED_STATE,
+    API_REPORTS_POOL,
+    BEHAVIOURS,
+    INIT_CONTAINERS_COUNT,
+    NEWEST,
+    Behaviour,
+    Kind,
+    Series,
+    least,
+)
+
+TABLES = ("releases.py", "known_gates.py", "kubelet_fields.py", "kernel_defects.py")
+"""Data by release, of kubelets and of the kernel."""
+SOURCES = Path(toolkit.__file__).parent
+A_SERIES = re.compile(r"(?:[<>=]=?|:|since=|until=)\s*\(1, [1-9]\d\)")
+
+
+@pytest.mark.parametrize(
+    ("row", "answers"),
+    [
+        (API_REPORTS_POOL, {(1, 20): True, (1, 22): True, (1, 23): False, NEWEST: False, (1, 99): False}),
+        (ALLOCATED_STATE, {(1, 32): False, (1, 33): True, (1, 99): True}),
+        (INIT_CONTAINERS_COUNT, {(1, 25): False, (1, 26): None, (1, 28): None, (1, 29): True}),
+    ],
+    ids=lambda value: value.name if isinstance(value, Behaviour) else "",
+)
+def test_a_row_answers_for_each_series(row: Behaviour, answers: dict[Series, bool | None]) -> None:
+    """Of a series that is not known nobody knows it; what a kubelet is at least may decide."""
+    assert {series: row.of(series) for series in answers} == answers
+    assert row.of(None) is None
+
+
+def test_what_a_kubelet_is_at_least_decides_in_one_direction() -> None:
+    """A newer one has what came; it has no more what went."""
+    assert (ALLOCATED_STATE.at_least((1, 32)), ALLOCATED_STATE.at_least((1, 33))) == (None, True)
+    assert (API_REPORTS_POOL.at_least((1, 22)), API_REPORTS_POOL.at_least((1, 23))) == (None, False)
+    assert least({"NodeDeclaredFeatures": True}, "") == (1, 35)
+    assert least({}, 'kubelet_cpu_manager_allocation_per_numa{numa_node="0"} 1') == (1, 33)
+
+
+def test_every_row_has_a_source_and_a_place_in_time() -> None:
+    """And says in words what it is; none is newer than what the table claims to know; gates are those of the model."""
+    assert len({(row.kind, row.name) for row in BEHAVIOURS}) == len(BEHAVIOURS)
+    for row in BEHAVIOURS:
+        ends = [end for end in (row.perhaps_since, row.since, row.until) if end is not None]
+        assert row.source, row.name
+        assert row.what, row.name
+        assert ends, row.name
+        assert sorted(ends) == ends, row.name
+        assert max(ends) <= NEWEST, row.name
+        assert row.kind not in (Kind.GATE_ON, Kind.GATE_TAKEN) or row.name in GATES, row.name
+
+
+def test_no_other_module_compares_series() -> None:
+    """Whoever depends on a release asks a row."""
+    found = [
+        f"{path.relative_to(SOURCES)}: {line.strip()}"
+        for path in sorted(SOURCES.rglob("*.py"))
+        if path.name not in TABLES
+        for line in path.read_text().splitlines()
+        if A_SERIES.search(line) and "SERIES: Series" not in line
+    ]
+    assert found == []
+
+
+def test_gates_of_a_series() -> None:
+    """What came later is off unless it is given; of the newest nothing is."""
+    old = FeatureGates({"PodLevelResources": True}).of_series((1, 32))
+    assert (old["PodLevelResources"], old["DisableCPUQuotaWithExclusiveCPUs"]) == (True, False)
+    assert FeatureGates().of_series(NEWEST) == FeatureGates()
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("v1.36.3", "other v1.36 releases are taken to agree"),
+        (
+            "v1.20.2",
+            "the decisions of v1.20.2 may differ. Gates that it has off by default are off unless",
+        ),
+        ("v1.35.9-eks-1", "Decides as kubelet v1.36.2: the decisions of v1.35.9-eks-1 may differ."),
+        ("v1.37.0", "v1.37.0 is newer than what is known here, and is answered as v1.36; its decisions may differ"),
+        ("v2.0.0", "v2.0.0 is newer than what is known here"),
+        ("v0.0.0-master", "built from no release, and is answered as v1.36"),
+        ("", "The kubelet's version is not known (--kubelet-version names it)"),
+    ],
+)
+def test_a_plan_says_which_kubelet_answers(version: str, said: str) -> None:
+    """Each version gets its own words: one that is unknown is not passed off as the model's."""
+    assert said in statement(version)
+    assert (statement(version) == statement(None)) is (version == "v1.36.3")
+    assert version in ("", "v1.36.3") or version in warning(version, ())

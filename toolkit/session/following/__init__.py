@@ -1,0 +1,1 @@
+"""Claims that come, change and go while windows follow each other."""

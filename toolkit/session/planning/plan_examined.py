@@ -1,0 +1,26 @@
+"""All that is found about a plan: what it breaks, what the kubelet does instead, and what options and machine add."""
+
+from __future__ import annotations
+
+from toolkit.kubernetes.node_config import read_settings
+from toolkit.model.isolation import Finding, IsolationFacts
+from toolkit.model.plan import Plan
+from toolkit.model.scenario import Scenario
+from toolkit.model.topology import Topology
+from toolkit.session.planning.cpu_roles import roles_of_kubelet, roles_of_plan
+from toolkit.session.planning.isolation import findings
+from toolkit.session.planning.kubelet_defects import kubelet_defects
+from toolkit.session.planning.plan_findings import plan_findings
+
+
+def examined(scenario: Scenario, topology: Topology, plan: Plan, facts: IsolationFacts | None) -> tuple[Finding, ...]:
+    """Return the findings about a scenario's plan.
+
+    :param facts: of the machine, held against the CPUs that the plan gives away; ``None``: only its topology is known.
+    """
+    config = read_settings(scenario.kubelet, f"scenario {scenario.name}: kubelet")
+    found = plan_findings(plan, topology) + kubelet_defects(scenario, topology, plan)
+    found += roles_of_kubelet(config, topology, "the kubelet's configuration")[1]
+    if facts is not None and any(c.assigned for pod in plan.pods for c in pod.containers):
+        found += findings(facts, roles_of_plan(plan))
+    return found

@@ -1,0 +1,1 @@
+"""What is over many windows: sums, series, what metrics count. Pure."""

@@ -1,0 +1,1 @@
+"""JSON, YAML, names of the kernel and wording: text, and no concept of ours."""
