@@ -1,4 +1,4 @@
-"""The one list of verbs: what ``pinproof --help`` offers is what ``pinproof doctor`` and the README list."""
+"""The one list of verbs: what ``pinproof --help`` offers is what ``pinproof doctor`` and ``docs/verbs.md`` list."""
 
 from __future__ import annotations
 

@@ -159,9 +159,9 @@ def maps(root: Path = ROOT) -> str:
 
 BLOCKS: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
     "rules": (rules, ("validators/README.md",)),
-    "exit codes": (exit_codes, ("README.md", "docs/principles.md")),
+    "exit codes": (exit_codes, ("docs/verbs.md", "docs/principles.md")),
     "runtimes": (runtimes, ("toolkit/apply/README.md",)),
-    "verbs": (verbs, ("README.md",)),
+    "verbs": (verbs, ("docs/verbs.md",)),
     "maps": (maps, ("probes/README.md",)),
     "claims file": (partial(fields_of, FILE_FIELDS["file"]), ("docs/claims-file.md",)),
     "claims": (partial(fields_of, FILE_FIELDS["claims[]"]), ("docs/claims-file.md",)),
