@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -137,20 +134,3 @@ def empty_claims(tmp_path: Path) -> Iterator[Path]:
 def mover(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled program that moves between cgroups."""
     return compile_program("mover", tmp_path_factory.mktemp("mover"))
-
-
-@pytest.fixture(scope="module")
-def awake() -> Iterator[None]:
-    """CPUs that do not sleep: a task of the idle class on each, which everything else goes before.
-
-    After a third of a second of sleep a virtual machine may take twenty times as long for the same work, because its
-    host has given its caches away; the pace of what is tested goes by what it costs.
-    """
-    with contextlib.ExitStack() as stack:
-        for cpu in sorted(os.sched_getaffinity(0)):
-            idler = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-            stack.callback(idler.wait)
-            stack.callback(idler.kill)
-            os.sched_setscheduler(idler.pid, os.SCHED_IDLE, os.sched_param(0))
-            os.sched_setaffinity(idler.pid, {cpu})
-        yield

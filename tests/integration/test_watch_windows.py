@@ -34,7 +34,6 @@ from toolkit.sources.claims_file import load_claims
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.usefixtures("awake"),
     pytest.mark.skipif(len(ONLINE) < 2, reason="an escape needs two CPUs"),
 ]
 READ_AFTER = range(15, 52, 6)
