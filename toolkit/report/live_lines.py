@@ -1,4 +1,4 @@
-"""Lines for people while a watch goes on: one per subject and cause, never an end of reporting. Pure but for its sums.
+"""Lines for people while a watch goes on: one per cause, never an end of reporting. Pure but for its sums.
 
 What a line says is a difference of the counters, so it is complete whatever the kernel reported at once. The causes:
 threads outside their CPUs, system tasks and tasks of other pods on exclusive CPUs, layers of the node that differ
@@ -18,6 +18,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.granted import with_grants
 from toolkit.model.verdict import Outcome, Verdict
+from toolkit.report.causes import causes
 from toolkit.text.wording import brief, count, digits
 
 TOP = 3
@@ -50,7 +51,7 @@ class Pending:
 
     outside: dict[str, _Outside] = field(default_factory=lambda: defaultdict(_Outside))
     visitors: dict[tuple[str, OwnerClass], _Visitors] = field(default_factory=lambda: defaultdict(_Visitors))
-    differ: dict[tuple[str, str], str] = field(default_factory=dict)
+    differ: dict[tuple[str, str], Verdict] = field(default_factory=dict)
     """Subject and rule -> how its layers differ, or what of it is wrong, by the last window that says so."""
     late: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Subject of the pool -> exclusive CPUs that it still had, and for how many milliseconds at the most."""
@@ -103,7 +104,7 @@ class Pending:
         self._waiting.clear()
         for verdict in layers:
             if verdict.outcome is Outcome.FAILED:
-                self.differ[verdict.subject, verdict.rule] = verdict.reason
+                self.differ[verdict.subject, verdict.rule] = verdict
             elif "overlap_cpus" in verdict.measures:
                 lasted_ms = float(verdict.measures.get("overlap_ms", 0))
                 _, known_ms = self.late.get(verdict.subject, ("", 0.0))
@@ -124,7 +125,7 @@ class Pending:
             if self._waiting[owner, kind].tasks_ns.total() >= FLOOR_NS if system else owner in broken:
                 self._take_visitors(owner, kind, self._waiting.pop((owner, kind)))
         for verdict in faults:
-            self.differ[verdict.subject, verdict.rule] = verdict.reason
+            self.differ[verdict.subject, verdict.rule] = verdict
 
     def _turn(self, evidence: Evidence) -> None:
         """Begin anew if this is another window than the last one."""
@@ -167,7 +168,10 @@ class Pending:
                 continue
             who = "system tasks" if kind is OwnerClass.SYSTEM else "tasks of other pods"
             found.append(f"{owner}: {who} on its {_on(visitors.cpus)}: {_named(visitors.tasks_ns)}")
-        found += [f"{subject}: {reason}" for (subject, _), reason in sorted(self.differ.items())]
+        found += [
+            f"{cause.head.subject}: {cause.head.reason}{cause.behind and ' '}{cause.behind}"
+            for cause in causes(self.differ[key] for key in sorted(self.differ))
+        ]
         for subject, (cpus, lasted_ms) in sorted(self.late.items()):
             found.append(
                 f"{subject}: its pool still had CPUs {cpus}, exclusive to others, for {digits(lasted_ms / 1e3)} s"

@@ -16,6 +16,7 @@ from toolkit.model.identity import Identity, software_class
 from toolkit.model.result import Result
 from toolkit.model.session import Session
 from toolkit.model.verdict import Outcome, Verdict
+from toolkit.report.causes import causes
 from toolkit.report.text import printable
 from validators.registry import RULES
 
@@ -190,7 +191,10 @@ def _with(found: Statement, outcome: Outcome) -> list[str]:
     rows = []
     for part in found.parts:
         where = f"{_md(part.name)}: " if found.kind == "session" else ""
-        about = [(f"`{v.rule}` {_md(v.subject)}", v.reason) for v in part.verdicts if v.outcome is outcome]
+        about = [
+            (f"`{one.head.rule}` {_md(one.head.subject)}", f"{one.head.reason}{one.behind and ' '}{one.behind}")
+            for one in causes(v for v in part.verdicts if v.outcome is outcome)
+        ]
         about += [(f"negative control {_md(c.name)}", c.reason) for c in part.controls if c.outcome is outcome]
         if not about and part.outcome is outcome and found.kind == "session":
             about = [("the scenario itself", part.reason)]

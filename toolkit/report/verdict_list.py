@@ -1,4 +1,4 @@
-"""Verdicts as text: in full what did not pass, one line a rule for what passed, a count of what was skipped. Pure."""
+"""Verdicts as text: causes of what did not pass, one line a rule for what passed, a count of what was skipped. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.verdict import Offender, Outcome, Verdict
 from toolkit.report import page
+from toolkit.report.causes import by_rule, causes
 from toolkit.report.layout import paragraph
 from toolkit.report.text import printable
 from toolkit.text.wording import count
@@ -23,41 +24,42 @@ MAX_SUBJECTS = 12
 def render_verdicts(verdicts: Iterable[Verdict], *, verbose: bool = False) -> str:
     """Return the verdicts by outcome, the worst first.
 
-    :param verbose: give the reason of each that passed or was skipped, too.
+    :param verbose: name each verdict, and give the reason of those that passed or were skipped, too.
     """
     by_outcome: dict[Outcome, list[Verdict]] = {}
     for verdict in verdicts:
         by_outcome.setdefault(verdict.outcome, []).append(verdict)
     bad = (Outcome.FAILED, Outcome.UNDECIDED)
     in_full = (*bad, Outcome.PASSED, Outcome.SKIPPED) if verbose else bad
-    parts = [_in_full(outcome, by_outcome[outcome]) for outcome in in_full if outcome in by_outcome]
+    parts = [_in_full(outcome, by_outcome[outcome], every=verbose) for outcome in in_full if outcome in by_outcome]
     if not verbose:
         parts += [_passed(by_outcome.get(Outcome.PASSED, ())), _skipped(by_outcome)]
     return "\n\n".join(part for part in parts if part) or "no verdicts"
 
 
-def _in_full(outcome: Outcome, verdicts: Sequence[Verdict]) -> str:
-    """Return each verdict with its reason; one reason that several share (events lost) stands once, below them."""
-    by_reason: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        by_reason.setdefault(verdict.reason, []).append(verdict)
+def _in_full(outcome: Outcome, verdicts: Sequence[Verdict], *, every: bool) -> str:
+    """Return each cause with its reason, and behind it how many more verdicts have it. :param every: name them."""
     lines = [outcome.value.capitalize()]
     width = max(len(verdict.rule) for verdict in verdicts)
-    for reason, group in by_reason.items():
-        for rule, subjects in _subjects(group).items():
+    for group, behind in _groups(verdicts, every=every):
+        for rule, subjects in by_rule(group).items():
             more = len(subjects) - MAX_SUBJECTS
             named = ", ".join(subjects[:MAX_SUBJECTS]) + (f" and {more} more" if more > 0 else "")
             lines.append(paragraph(named, f"  {rule:{width}}  ", " " * (width + 4)))
-        lines.append(paragraph(reason, "    "))
+        lines.append(paragraph(group[0].reason, "    "))
         lines += _offenders(group)
+        lines += [paragraph(behind, "    ")] if behind else []
     return "\n".join(lines)
 
 
-def _subjects(verdicts: Iterable[Verdict]) -> dict[str, list[str]]:
-    rules: dict[str, list[str]] = {}
+def _groups(verdicts: Sequence[Verdict], *, every: bool) -> list[tuple[Sequence[Verdict], str]]:
+    """Return the verdicts that stand above one reason, with what is said behind it."""
+    if not every:
+        return [((cause.head,), cause.behind) for cause in causes(verdicts)]
+    by_reason: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
-        rules.setdefault(verdict.rule, []).append(verdict.subject)
-    return rules
+        by_reason.setdefault(verdict.reason, []).append(verdict)
+    return [(group, "") for group in by_reason.values()]
 
 
 def _offenders(verdicts: Iterable[Verdict]) -> list[str]:
