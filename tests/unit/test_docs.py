@@ -129,10 +129,10 @@ def test_a_name_of_yesterday_is_noticed(tmp_path: Path) -> None:
     assert gone(prose(tmp_path / "x.py")) == ["probes/gone.h", "toolkit.gone"]
 
 
-def test_the_examples_of_contributing_still_fit() -> None:
+def test_the_examples_of_the_recipes_still_fit() -> None:
     """A line that a diff there leaves as it is stands in the file so."""
     wrong, held = [], 0
-    for block in re.findall(r"^```diff\n(.*?)^```$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE | re.DOTALL):
+    for block in re.findall(r"^```diff\n(.*?)^```$", (DOCS / "recipes.md").read_text(), re.MULTILINE | re.DOTALL):
         lines: set[str] = set()
         for line in block.splitlines():
             if line.startswith("+++ b/"):
