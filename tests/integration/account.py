@@ -111,6 +111,22 @@ class Outside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """An actor that had executed a program inside was moved out of its claim, alive, between these two moments."""
+
+    claim: str
+    actor: str
+    tids: frozenset[int]
+    from_ns: int
+    to_ns: int
+
+
+def gone(claim: str) -> str:
+    """Return the name of the account of those that left a claim: what they ran on the CPU that is another's own."""
+    return f"left {claim}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """A claimed cgroup by the file that tasks are written to, and the CPU that its tasks must not use."""
 
@@ -144,25 +160,45 @@ class _Actor:
     """Threads of it that died since it entered, none of which was waited for."""
     hopped: tuple[int, int, int] = (0, 0, 0)
     """What its own sums said when they were read last."""
+    executed: bool = False
+    """Its program was executed under a claim: it is no visitor any more, and leaves where it is moved out."""
+    left: str = ""
+    """The claim that it left so."""
 
 
-def truth(deeds: Iterable[Deed], places: tuple[Place, ...]) -> dict[tuple[str, str], Outside]:
-    """Return the time outside by (claim, actor). A script kills whom it wants accounted for."""
-    books = _Books(places)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """What a director made true: the time outside by (claim, actor), and the leaves.
+
+    What ran on another's own CPU after a leave is under ``gone(claim)``.
+    """
+
+    outside: dict[tuple[str, str], Outside]
+    left: tuple[Left, ...]
+
+
+def truth(deeds: Iterable[Deed], places: tuple[Place, ...], owned: int | None = None) -> Truth:
+    """Return what is true after these deeds. A script kills the actors that it wants accounted for.
+
+    :param owned: the CPU that is a claim's own, where those that left are looked for; ``None``: nowhere.
+    """
+    books = _Books(places, owned)
     for one in deeds:
         books.enter(one)
-    return books.found
+    return Truth(outside=books.found, left=tuple(books.left))
 
 
 class _Books:
     """Where each actor is by what was done so far, and what it used where it must not."""
 
-    def __init__(self, places: tuple[Place, ...]) -> None:
+    def __init__(self, places: tuple[Place, ...], owned: int | None) -> None:
+        self._owned = owned
         self._by_file = {place.procs: place for place in places}
         self._by_claim = {place.claim: place for place in places}
         self._by_dir = {place.procs.rsplit("/", 1)[0]: place for place in places}
         self._actors: dict[str, _Actor] = {}
         self.found: dict[tuple[str, str], Outside] = {}
+        self.left: list[Left] = []
 
     def enter(self, done: Deed) -> None:
         """Take one deed into account."""
@@ -180,6 +216,7 @@ class _Books:
         elif verb == "exec":
             one.tids.add(done.new_tid)  # what the thread was called that executed
             one.ways_out += 1  # of the leader, which dies for it
+            one.executed |= bool(one.claim)
         elif verb == "pin":
             one.cpu = int(args[0])
         elif verb in ("hops", "flips", "vfork"):
@@ -189,7 +226,7 @@ class _Books:
             one.asked = None
         elif verb == "kill":
             self._leave(name, one, done)
-            one.claim = ""
+            one.claim = one.left = ""
 
     def _row(self, claim: str, name: str, one: _Actor) -> Outside:
         row = self.found.setdefault((claim, name), Outside())
@@ -201,6 +238,12 @@ class _Books:
         if here is None or file != here.cpuset:
             self._leave(name, one, done)
             place = self._by_file.get(file)
+            if place is not None:
+                one.left = ""
+            elif one.claim and one.executed:
+                one.left = one.claim
+                span = {"from_ns": done.before.ns, "to_ns": done.after.ns}
+                self.left.append(Left(claim=one.claim, actor=name, tids=frozenset(one.tids), **span))
             one.claim, one.entered, one.surely, one.ways_out = (place.claim if place else ""), done, done, 0
             return
         # The second of the two attaches of a joining: forgives what came before it, if it comes within the patience.
@@ -212,10 +255,10 @@ class _Books:
             one.entered = done
 
     def _leave(self, name: str, one: _Actor, end: Deed) -> None:
-        if not one.claim or one.entered is None or one.surely is None:
+        cpu = self._by_claim[one.claim].forbidden if one.claim else self._owned if one.left else None
+        if cpu is None or one.entered is None or one.surely is None:
             return
-        cpu, begin = self._by_claim[one.claim].forbidden, one.entered
-        row = self._row(one.claim, name, one)
+        begin, row = one.entered, self._row(one.claim or gone(one.left), name, one)
         ended = end.after.clock[cpu]
         if end.action.verb == "kill" and ended > begin.before.clock[cpu]:
             # perf lets go of a task before it has exited: what it does after that takes at most as long as we waited.
@@ -235,6 +278,7 @@ class _Books:
         birth = Deed(action=done.action, before=zero, after=zero, error=0, before_birth_ns=done.before_birth_ns)
         child = _Actor(cpu=parent.cpu, claim=place.claim if place else "", tids={done.new_tid})
         child.entered = child.surely = birth
+        child.executed = parent.executed
         self._actors[name] = child
 
     def _answered(self, name: str, one: _Actor, asked: Deed, done: Deed) -> None:

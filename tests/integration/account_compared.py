@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tests.integration.account import Outside
+from tests.integration.account import Left, Outside
 from tests.integration.perf_account import PERIOD_NS
 
 
@@ -18,6 +18,28 @@ class Seen:
     tid: int
     ns: int
     switches: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenLeft:
+    """A thread that left its claim alive, by pinproof's answer, and when (CLOCK_MONOTONIC). Visits are none."""
+
+    claim: str
+    tid: int
+    at_ns: int
+
+
+def leaves_differ(expected: Iterable[Left], seen: Iterable[SeenLeft]) -> list[str]:
+    """Return which leaves were missed and which were invented, a line each: claim, thread and time must fit."""
+    due, lines = list(expected), []
+    for row in seen:
+        fits = [one for one in due if one.claim == row.claim and row.tid in one.tids]
+        one = next((one for one in fits if one.from_ns <= row.at_ns <= one.to_ns), None)
+        if one is None:
+            lines.append(f"invented: {row.claim}: thread {row.tid} left at {row.at_ns}; it did {fits}")
+        else:
+            due.remove(one)
+    return lines + [f"missed: {one.claim}: {one.actor} {sorted(one.tids)} left at {one.from_ns}" for one in due]
 
 
 def differences(expected: dict[tuple[str, str], Outside], seen: Iterable[Seen], hidden_arrivals: int = 0) -> list[str]:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.integration.account import Deed, Outside, truth
-from tests.integration.account_compared import Seen, differences
+from tests.integration.account import Deed, Outside, Truth, gone, truth
+from tests.integration.account_compared import Seen, SeenLeft, differences, leaves_differ
 from tests.integration.perf_account import HiddenThreads
 from tests.integration.planting import Watch, cgroup, cpuset_mount, direct, identity, legacy_cpuset, procs
 from tests.integration.plot_scenes import CALM, FOREIGN, REMADE, Spot, Stage
@@ -36,13 +36,14 @@ HOMES = {"db": 0, "web": 1, CALM: 0, REMADE: 0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What pinproof said about a window: outcome and reason by (rule, subject), and which thread was outside.
+    """What pinproof said about a window: outcome and reason by (rule, subject), which thread was outside, which left.
 
     :param hidden_arrivals: how often threads that the kernel hides came onto a CPU meanwhile, where that is known.
     """
 
     verdicts: dict[tuple[str, str], tuple[str, str]]
     outside: tuple[Seen, ...]
+    left: tuple[SeenLeft, ...]
     hidden_arrivals: int = 0
 
     def of(self, outcome: str) -> list[tuple[str, str, str]]:
@@ -97,12 +98,27 @@ def inside(made: Stage, plot: Plot, director: Path, prepared: Prepared, prefix: 
     verdicts = {(one.rule, one.subject): (str(one.outcome), one.reason) for one in judge(claims, evidence)}
     outside = [Seen(claim=row.claim, tid=row.tid, ns=row.total_ns, switches=row.switches) for row in evidence.offenders]
     outside += [
-        Seen(claim=FOREIGN, tid=row.tid, ns=row.total_ns, switches=row.switches)
+        Seen(claim=whose, tid=row.tid, ns=row.total_ns, switches=row.switches)
         for row in evidence.intruders
-        if row.owner == "foreign-pod"
+        if (whose := _account_of(row.owner, row.claim, row.left))
     ]
-    said = Said(verdicts=verdicts, outside=tuple(outside), hidden_arrivals=hidden.arrivals)
+    left = tuple(
+        SeenLeft(claim=row.from_claim or FOREIGN, tid=row.tid, at_ns=evidence.start_monotonic_ns + row.at_ns)
+        for row in evidence.cgroup_moves
+        if row.leaves and not row.visit and row.hierarchy == "v2"
+    )
+    said = Said(verdicts=verdicts, outside=tuple(outside), left=left, hidden_arrivals=hidden.arrivals)
     return performed.result(), said
+
+
+def _account_of(owner: str, claim: str, left: int) -> str:
+    """Return on which account the time of a task on another's CPU is: a pod's, or of those that left; "": on none.
+
+    The time of a visitor is a system task's.
+    """
+    if owner not in ("foreign-pod", "claim"):
+        return ""
+    return gone(claim or FOREIGN) if left else FOREIGN if owner == "foreign-pod" else ""
 
 
 def through_the_verb(
@@ -130,13 +146,21 @@ def through_the_verb(
         if stop:
             stopper.join()
         answer = watch.answer()
+    evidence = answer.evidence
     outside = [
-        Seen(claim=FOREIGN, tid=row["tid"], ns=row["total_ns"])
-        for row in answer.evidence["intruders"]
-        if row["owner"] == "foreign-pod"
+        Seen(claim=whose, tid=row["tid"], ns=row["total_ns"])
+        for row in evidence["intruders"]
+        if (whose := _account_of(row["owner"], row.get("claim", ""), row.get("left", 0)))
     ]
+    left = tuple(
+        SeenLeft(
+            claim=row["from_claim"] or FOREIGN, tid=row["tid"], at_ns=evidence["start_monotonic_ns"] + row["at_ns"]
+        )
+        for row in evidence["cgroup_moves"]
+        if row.get("leaves") and not row.get("visit") and row["hierarchy"] == "v2"
+    )
     verdicts = {(one["rule"], one["subject"]): (one["outcome"], one["reason"]) for one in answer.result["verdicts"]}
-    return deeds, Said(verdicts=verdicts, outside=(*answer.outside(), *outside))
+    return deeds, Said(verdicts=verdicts, outside=(*answer.outside(), *outside), left=left)
 
 
 def _stop(watch: Watch, plot: Plot) -> None:
@@ -148,18 +172,18 @@ def _stop(watch: Watch, plot: Plot) -> None:
         watch.process.send_signal(signal.SIGCONT)
 
 
-def disagreements(made: Stage, deeds: list[Deed], said: Said) -> tuple[list[str], dict[tuple[str, str], Outside]]:
+def disagreements(made: Stage, deeds: list[Deed], said: Said) -> tuple[list[str], Truth]:
     """Return what was missed or invented, a line each, and the truth."""
-    expected = truth(deeds, tuple(spot.place() for spot in made.spots.values()))
+    true = truth(deeds, tuple(spot.place() for spot in made.spots.values()), HOMES["web"])
+    expected = true.outside
     found = [f"not performed: {one.action.line()}: errno {one.error}" for one in deeds if one.error]
     found += differences(expected, said.outside, said.hidden_arrivals)
-    executed = {one.action.actor for one in deeds if one.action.verb == "exec"}
+    found += leaves_differ(true.left, said.left)
     for name in HOMES:
-        if executed and _only_left(said, name):
-            continue  # who executes a program inside, and is moved out then, has left: a finding of any claim
         rows = [row for (claim, _), row in expected.items() if claim == name]
-        found += _held(said, CONTAINMENT, name, rows)
+        found += _held(said, CONTAINMENT, name, rows, any(one.claim == name for one in true.left))
     shared = {name for name, spot in made.spots.items() if spot.home != HOMES["web"]}
+    shared |= {gone(name) for name in shared}
     found += _held(said, EXCLUSIVE, "web", [row for (claim, _), row in expected.items() if claim in shared])
     for rule, subject, reason in said.of("failed"):
         # A mask is wrong while its task escapes, whether somebody looks or not: it may be found, it need not.
@@ -167,18 +191,13 @@ def disagreements(made: Stage, deeds: list[Deed], said: Said) -> tuple[list[str]
         known = rule in (CONTAINMENT, EXCLUSIVE) or (rule in (MASK, LAYERS) and outside)
         if not known:
             found.append(f"invented: {rule} of {subject} failed: {reason}")
-    return found, expected
+    return found, true
 
 
-def _only_left(said: Said, subject: str) -> bool:
-    outcome, reason = said.verdicts[CONTAINMENT, subject]
-    return outcome == "failed" and " left its cgroup for " in reason and "outside" not in reason
-
-
-def _held(said: Said, rule: str, subject: str, rows: list[Outside]) -> list[str]:
+def _held(said: Said, rule: str, subject: str, rows: list[Outside], left: bool = False) -> list[str]:
     outcome, reason = said.verdicts[rule, subject]
-    if any(row.planted for row in rows) and outcome != "failed":
+    if (left or any(row.planted for row in rows)) and outcome != "failed":
         return [f"missed: {rule} of {subject} is {outcome}: {reason}"]
-    if not any(row.most_ns for row in rows) and outcome == "failed":
+    if not left and not any(row.most_ns for row in rows) and outcome == "failed":
         return [f"invented: {rule} of {subject} failed: {reason}"]
     return []

@@ -83,12 +83,13 @@ def kinds() -> Iterator[tuple[bool, bool]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What came of one window. ``stays``: that were planted; ``undecided``: why, if nobody stopped the observer."""
+    """What came of one window. ``stays``, ``left``: that were planted; ``undecided``: why, if it was not stopped."""
 
     where: str
     found: tuple[str, ...]
     deeds: tuple[Deed, ...]
     stays: int
+    left: int
     undecided: tuple[str, ...]
 
     def times_off(self) -> set[str]:
@@ -115,7 +116,7 @@ class Door:
                 deeds, said = through_the_verb(made, one, self.director, folder, self.prefix, stop=stop)
             else:
                 deeds, said = inside(made, one, self.director, self.probes, self.prefix)
-            found, expected = disagreements(made, deeds, said)
+            found, true = disagreements(made, deeds, said)
         if stop:
             found += blind(said, one.stop_s)
         how = f"{'watch' if verb else 'inside'}{', stopped' if stop else ''}"
@@ -123,7 +124,8 @@ class Door:
             where=f"seed {seed} ({how}; {one.scenes})",
             found=tuple(found),
             deeds=tuple(deeds),
-            stays=sum(row.stays for row in expected.values()),
+            stays=sum(row.stays for row in true.outside.values()),
+            left=len(true.left),
             undecided=() if stop else tuple(undecided(said)),
         )
 
@@ -162,6 +164,7 @@ def test_random_plots(director: Path, tmp_path: Path, kept: Prepared) -> None:
         count["through watch"] += by_verb
         count["moves"] += sum(each.action.verb == "write" for each in one.deeds)
         count["stays"] += one.stays
+        count["leaves"] += one.left
         count["undecided"] += bool(one.undecided)
         count["times off once"] += struck
         for kind in ("missed", "invented"):
