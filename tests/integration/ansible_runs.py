@@ -19,7 +19,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from toolkit.report import schemas
+from tools import schemas
 
 PROJECT = Path(__file__).resolve().parents[2]
 ANSIBLE = PROJECT / "ansible"

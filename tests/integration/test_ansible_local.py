@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from tests.integration.ansible_runs import JOBS, Play, controller, play
-from toolkit.report import schemas
+from tools import schemas
 
 pytestmark = pytest.mark.idle
 

@@ -10,9 +10,9 @@ from collections import Counter
 
 import pytest
 
+from tests.churn.windows import ChurnReport, churn
 from tests.integration.apply_support import traces
 from tests.seeds import SEED, SOAK
-from toolkit.session.churn import ChurnReport, churn
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("two_cpus")]
 

@@ -35,7 +35,7 @@ from toolkit.host import syscalls
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CpuUse, OwnerClass
-from toolkit.session.engine.affinity import keep_off
+from toolkit.session.engine.observe import keep_off
 
 pytestmark = pytest.mark.integration
 

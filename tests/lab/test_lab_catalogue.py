@@ -38,7 +38,9 @@ import json, os
 from pathlib import Path
 from toolkit.host.topology import read_topology
 from toolkit.model.serde import to_data
-from toolkit.session import conformance, execute, fitting
+from toolkit.session import conformance
+from toolkit.session.engine import execute
+from toolkit.session.planning import fitting
 from toolkit.session.conformance import REPEATS
 from toolkit.session.engine.prepared import prepared
 from toolkit.scenario_file import load_scenario

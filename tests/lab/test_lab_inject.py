@@ -68,7 +68,8 @@ from toolkit.host import cgroupfs
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import Workload, WorkloadKind
 from toolkit.model.serde import to_data
-from toolkit.session import observe, planted_run
+from toolkit.session import planted_run
+from toolkit.session.engine import observe
 from toolkit.session.engine.window import Window
 from validators.registry import judge
 

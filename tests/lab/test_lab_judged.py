@@ -71,7 +71,7 @@ from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import to_data
-from toolkit.session import observe
+from toolkit.session.engine import observe
 from toolkit.session.engine.window import Window
 from validators.registry import judge
 

@@ -247,6 +247,18 @@ def test_a_right_import_is_not_found(tmp_path: Path) -> None:
     assert violations(tmp_path) == []
 
 
+def test_the_package_imports_nothing_of_the_repository() -> None:
+    """What only tests and generators use is in no wheel, so nothing that ships may need it."""
+    needed = [
+        f"{path.relative_to(PROJECT)}:{line}: {name}"
+        for package in PACKAGES
+        for path in (PROJECT / package).rglob("*.py")
+        for name, line in imported(path.read_text(), module_name(path, PROJECT), path.name == "__init__.py")
+        if name.partition(".")[0] in ("tests", "tools")
+    ]
+    assert needed == []
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_packages_are_ours(package: str) -> None:
     """Each import package is this project's: PyPI has a `validators` of its own that would merge with it silently."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROJECT = Path(__file__).resolve().parents[2]
-SOURCES = ("toolkit", "probes", "validators", "tests")
+SOURCES = ("toolkit", "probes", "validators", "tools", "tests")
 FUNCTION_LINES_MAX = 59
 
 

@@ -53,3 +53,12 @@ def test_only_the_engine_calls(name: str) -> None:
 
     assert bool(found) == bool(ALLOWED[name])
     assert found <= ALLOWED[name], f"{name}() is called by {', '.join(sorted(found - ALLOWED[name]))}"
+
+
+@pytest.mark.parametrize("name", ["Verdict", "with_verdicts", "with_stages"])
+def test_the_command_line_makes_no_verdict(name: str) -> None:
+    """It parses, calls and prints: what it says of a run, a function says that every caller can have."""
+    found = {path for path, names in called().items() if name in names}
+
+    assert found
+    assert {path for path in found if path.startswith("toolkit/cli/")} == set()

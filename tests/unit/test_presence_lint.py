@@ -19,7 +19,7 @@ NO_PATHS = frozenset(("presence", "cgroupfs", "tree", "journal"))
 """Our own functions of these names: they answer."""
 
 
-ASKED = ("toolkit/presence.py", "toolkit/report/readme.py")
+ASKED = ("toolkit/presence.py", "tools/readme.py")
 """The answers themselves, and what makes a table of the project's own tree."""
 
 

@@ -20,7 +20,7 @@ from toolkit.bundle import made
 from toolkit.cli.bundles import handed_on
 from toolkit.cli.common import say
 from toolkit.cli.ending import write_or_print
-from toolkit.cli.saved import run_result
+from toolkit.cli.saved import judged_again
 from toolkit.cli.sessions import is_session, judged_session, located, opened
 from toolkit.disk import write_output
 from toolkit.errors import InputError
@@ -152,7 +152,7 @@ def _judged(evidence: _Evidence, place: Path, *, redact: bool) -> Statement:
     if evidence.kind == "session":
         judged = judged_session(folder)
         return of_session(judged.session, judged.results, judged.outcome, redacted=redact)
-    result, _ = run_result(folder)
+    result = judged_again(folder).result
     return of_run(result, evidence.name, redacted=redact)
 
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import io
 import json
 import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import redirect_stderr, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from toolkit import presence
-from toolkit.cli.saved import run_result
-from toolkit.cli.sessions import judged_session
 from toolkit.disk import write_atomically
 from toolkit.errors import InputError, PinproofError
 from toolkit.fleet import reading
@@ -29,8 +26,10 @@ from toolkit.model.session import FILE, Session
 from toolkit.packed import MAX_PACKED_BYTES
 from toolkit.regular_file import read_regular
 from toolkit.session.index import session_of
+from toolkit.session.saved import judge_saved
+from toolkit.session.saved_session import judge_session
 from toolkit.store import load_session, parse_result, parse_session
-from toolkit.text.names import from_path
+from toolkit.text.names import from_path, printable
 
 ALONE = 200
 """Files that one process reads sooner than others are started."""
@@ -111,10 +110,8 @@ def judged_again(path: Path, *, cache: Path | None, version: str) -> Said:
     kept = None if cache is None else _kept(cache / f"{key}.json", path)
     if kept is not None:
         return kept
-    said = io.StringIO()
-    with redirect_stderr(said):
-        found = _judged_session(path) if path.name == FILE else run_result(path.parent)[0]
-    notes = tuple(line.removeprefix("pinproof: ").removeprefix(f"{path}: ") for line in said.getvalue().splitlines())
+    found, said = _judged_session(path) if path.name == FILE else _judged_run(path.parent)
+    notes = tuple(printable(note.removeprefix(f"{path}: ")) for note in said)
     if cache is not None:
         with suppress(PinproofError, OSError):
             cache.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -122,8 +119,13 @@ def judged_again(path: Path, *, cache: Path | None, version: str) -> Said:
     return found, notes
 
 
-def _judged_session(path: Path) -> Session:
-    judged = judged_session(path)
+def _judged_run(path: Path) -> Said:
+    judged = judge_saved(path)
+    return judged.result, judged.notes
+
+
+def _judged_session(path: Path) -> Said:
+    judged = judge_session(path)
     saved = judged.session
     environment = Environment(
         kernel=saved.kernel,
@@ -133,7 +135,7 @@ def _judged_session(path: Path) -> Session:
         pinproof=saved.pinproof,
         identity=saved.identity,
     )
-    return session_of(
+    found = session_of(
         saved.session,
         judged.results,
         environment,
@@ -141,6 +143,7 @@ def _judged_session(path: Path) -> Session:
         duration_s=saved.duration_s,
         complete=saved.complete,
     )
+    return found, judged.notes
 
 
 def _session_files(path: Path) -> list[Path]:

@@ -9,7 +9,7 @@ import click
 from toolkit.cli.bundles import handed_on
 from toolkit.cli.common import coloured, json_option, print_json, say_line, verbose_option
 from toolkit.cli.ending import leave
-from toolkit.cli.saved import run_result
+from toolkit.cli.saved import judged_again
 from toolkit.cli.sessions import is_session, judged_session, located, opened, render_session
 from toolkit.model.result import Result, make_result
 from toolkit.report.result import result_data
@@ -59,7 +59,7 @@ def command(
                 click.echo(render_session(judged, "json" if as_json else "table", verbose=verbose), nl=False)
                 leave(judged.outcome)
             with opened(place) as folder:
-                result, _ = run_result(folder)
+                result = judged_again(folder).result
     elif allowed is not None or identity is not None:
         raise click.UsageError("--allowed-signers and --identity are for a bundle")
     elif capture is not None and run is None:

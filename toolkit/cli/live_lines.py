@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from probes.observer import Violation
 from toolkit.cli.common import say_line
-from toolkit.cli.open_faults import OpenFaults, of_node
 from toolkit.report.live_lines import Pending
 from toolkit.session.engine.record import Record
 from toolkit.session.windows.counters import SessionState
+from toolkit.session.windows.open_faults import OpenFaults, of_node
 from validators.rules import exclusive_cpus
 
 EVERY_S = 10.0

@@ -12,7 +12,7 @@ import click
 from toolkit.cli.bundles import handed_on
 from toolkit.cli.common import coloured, json_option, verbose_option
 from toolkit.cli.ending import leave, write_or_print
-from toolkit.cli.saved import run_result
+from toolkit.cli.saved import judged_again
 from toolkit.cli.sessions import is_session, judged_session, located, opened, render_session
 from toolkit.model.identity import Identity
 from toolkit.model.result import Result
@@ -73,7 +73,7 @@ def _rendered(place: Path, kind: str, name: str, *, verbose: bool) -> tuple[Outc
             return judged.outcome, _list(kind, groups_of_session(judged.results), judged.session.identity)
         return judged.outcome, render_session(judged, kind, verbose=verbose)
     with opened(place) as folder:
-        result, _ = run_result(folder)
+        result = judged_again(folder).result
     if kind in LISTS:
         return result.outcome, _list(kind, [group_of_run(result, name)], result.environment.identity)
     # The other formats hold every reason anyway.

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from toolkit.cli.common import say
-from toolkit.cli.topology_text import render_topology
 from toolkit.host.topology import read_topology
 from toolkit.model.serde import to_json
+from toolkit.report.topology_text import render_topology
 from toolkit.verbs import VERBS
 
 

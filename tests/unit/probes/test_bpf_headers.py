@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.report.bpf_maps import described, map_row
+from tools.bpf_maps import described, map_row
 
 PROBES = Path(__file__).resolve().parents[3] / "probes"
 SOURCES = sorted(path for path in (*PROBES.glob("*/*.bpf.c"), *PROBES.glob("*/*.h")))

@@ -17,13 +17,13 @@ from tests.unit.toolkit.input_mutation import NASTY, expect_input_error_or_nothi
 from tests.unit.toolkit.saved_runs import save_result, save_run
 from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit import store
-from toolkit.cli.saved import disagreements
 from toolkit.errors import InputError
 from toolkit.model.result import make_result
 from toolkit.report.comparison_table import render_comparison
 from toolkit.report.junit import render_junit
 from toolkit.report.metrics import families
 from toolkit.report.table import render_table
+from toolkit.session.saved import disagreements
 from toolkit.session.windows.counters import Counters, SessionState
 from validators.registry import judge
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,6 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment, Evidence
 from toolkit.model.node_evidence import NOTHING, NodeEvidence
 from toolkit.session.engine import canary
-from toolkit.session.engine.affinity import keep_off
 from toolkit.session.engine.checked import check_claims
 from toolkit.session.engine.composing import Observed, compose
 from toolkit.session.engine.identity import with_identity
@@ -266,3 +266,21 @@ def observation(
                     observer.add_claim(claim)
             node = (window.node_evidence, window.ask)
             yield Observation(observer, pair, window.root, environment, report, window.stopped, renew, *node)
+
+
+@contextmanager
+def keep_off(cpus: CpuSet) -> Iterator[None]:
+    """Keep our own threads off the exclusive CPUs while we watch, where other CPUs are left.
+
+    The calling thread, and those that it starts meanwhile.
+    """
+    before = os.sched_getaffinity(0)
+    wanted = before - set(cpus)
+    if wanted:
+        os.sched_setaffinity(0, wanted)
+    try:
+        yield
+    finally:
+        # None of them may be there any more (a hotplug, a cpuset): what the block came to counts, not this.
+        with suppress(OSError):
+            os.sched_setaffinity(0, before)

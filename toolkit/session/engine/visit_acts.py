@@ -1,7 +1,7 @@
 """Pods of a scenario come and leave again while one window is open: the shared pool shrinks, and grows again.
 
-Announced before each write, as in churn (:mod:`toolkit.session.churn_scene`): who shares CPUs leaves them before their
-owner starts, and gets them back once the owner is gone.
+Announced before each write: what shares CPUs leaves them before their owner starts, and gets them back once the owner
+is gone.
 """
 
 from __future__ import annotations

@@ -18,12 +18,12 @@ from tests.unit.toolkit.cli.saved_edits import edits
 from tests.unit.validators.evidence_builder import balanced, claim_db, claim_set, evidence, in_a_row, use
 from toolkit import store
 from toolkit.cli.main import cli
-from toolkit.cli.saved import run_result
 from toolkit.errors import InputError
 from toolkit.model.actions import CgroupMove
 from toolkit.model.evidence import Evidence, Transition
 from toolkit.model.verdict import Outcome
 from toolkit.session.engine.record import recorded
+from toolkit.session.saved import judge_saved
 from toolkit.session.windows.sums import Sums
 from validators.credibility.one_observation import misfits
 
@@ -63,7 +63,7 @@ def read(run: Path, stage: str) -> Any:
 def outcome(run: Path) -> Outcome | None:
     """Return what a run comes to; ``None``: it is refused."""
     try:
-        return run_result(run)[0].outcome
+        return judge_saved(run).result.outcome
     except InputError:
         return None
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.unit.toolkit.host.sysroots import CPU, cpu, node, write
 from toolkit.cli.topology import command
-from toolkit.cli.topology_text import human_bytes, render_topology, short_list
 from toolkit.errors import InputError
 from toolkit.host.topology import read_topology
 from toolkit.model.cpuset import CpuSet
+from toolkit.report.topology_text import human_bytes, render_topology, short_list
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.node_record import NodeOutcome, NodeRecord
 from toolkit.model.serde import from_data
 from toolkit.model.verdict import Outcome
-from toolkit.report import schemas
 from toolkit.report.junit import render_junit
 from toolkit.report.result import load_result_data
 from toolkit.report.summary import summary
+from tools import schemas
 from validators.registry import judge
 
 
@@ -69,7 +69,7 @@ def test_result_json_is_the_contract(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", schemas.NAMES)
 def test_schemas_are_current(name: str) -> None:
-    """The shipped schema is what the dataclasses give today (else: python -m toolkit.report.schemas)."""
+    """The shipped schema is what the dataclasses give today (else: python -m tools.schemas)."""
     assert schemas.shipped(name) == json.loads(json.dumps(schemas.generate(name)))
     jsonschema.Draft202012Validator.check_schema(schemas.shipped(name))
 

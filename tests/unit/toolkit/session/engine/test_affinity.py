@@ -7,7 +7,7 @@ import os
 import pytest
 
 from toolkit.model.cpuset import CpuSet
-from toolkit.session.engine.affinity import keep_off
+from toolkit.session.engine.observe import keep_off
 
 ABSENT = 4000
 """No machine has it, so the kernel refuses an affinity of this CPU alone."""

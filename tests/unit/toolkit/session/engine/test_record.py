@@ -10,7 +10,6 @@ import pytest
 
 from tests.unit.validators.evidence_builder import claim_set, coverage, evidence, in_a_row
 from toolkit import store
-from toolkit.cli.saved import run_result
 from toolkit.errors import InputError
 from toolkit.model.evidence import Evidence
 from toolkit.model.scenario import Scenario
@@ -18,6 +17,7 @@ from toolkit.model.stage_text import StageText
 from toolkit.model.verdict import Outcome
 from toolkit.session.engine import record
 from toolkit.session.engine.record import Kept, Run, recorded, whole
+from toolkit.session.saved import judge_saved
 from toolkit.session.windows.sums import Sums
 from validators.registry import judge
 
@@ -107,7 +107,7 @@ def test_what_is_printed_is_of_all_stages(tmp_path: Path) -> None:
     finished.save()
 
     assert finished.result.outcome is finished.outcome is Outcome.UNDECIDED
-    assert run_result(tmp_path)[0] == finished.result
+    assert judge_saved(tmp_path).result == finished.result
 
 
 def in_windows(directory: Path, *windows: Evidence) -> Run:
@@ -131,7 +131,7 @@ def test_windows_have_sums_and_stages(tmp_path: Path) -> None:
     assert finished.record.result.outcome is Outcome.PASSED
     assert [path.name for path in store.stage_paths(tmp_path)] == ["init-1"]
     assert list(store.window_paths(tmp_path)) == [1, 2, 3]
-    assert run_result(tmp_path)[0] == finished.result
+    assert judge_saved(tmp_path).result == finished.result
 
 
 def test_a_stage_before_the_windows_counts_when_judged_again(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_stage_before_the_windows_counts_when_judged_again(tmp_path: Path) -> 
     finished.save()
 
     assert finished.result.outcome is Outcome.UNDECIDED
-    assert run_result(tmp_path)[0] == finished.result
+    assert judge_saved(tmp_path).result == finished.result
 
 
 def test_a_window_that_could_not_be_saved_is_an_error_of_the_run(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ with planted faults each must be reported by its rule about its target, and noth
 
 A promise of bandwidth holds for a whole window, so a resize of a quota happens between two windows.
 
-The model is ``churn_model``, the machine ``churn_scene``, the faults ``churn_faults``; here is the loop of windows.
+The model is ``model``, the machine ``scene``, the faults ``faults``; here is the loop of windows.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.churn import faults as planting
+from tests.churn.faults import FaultResult
+from tests.churn.model import ChurnModel, Operation, Step
+from tests.churn.scene import Scene
 from toolkit.apply import sandbox as apply
 from toolkit.faults.fault import Fault
 from toolkit.faults.injection import Injection
@@ -27,12 +31,7 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import SandboxRequest
 from toolkit.model.verdict import Outcome
-from toolkit.session import churn_faults
-from toolkit.session.churn_faults import FaultResult
-from toolkit.session.churn_model import ChurnModel, Operation, Step
-from toolkit.session.churn_scene import Scene
-from toolkit.session.engine.affinity import keep_off
-from toolkit.session.engine.observe import Observation
+from toolkit.session.engine.observe import Observation, keep_off
 from toolkit.session.engine.session import Session, session
 from toolkit.session.engine.window import Window
 from toolkit.session.planning.planned import machine_of
@@ -129,8 +128,8 @@ def _window(scene: Scene, engine: Session, root: Path, tally: _Tally, *, faults:
     explained: set[tuple[str, str]] = set()
     if happened.fault is not None:
         kind, claim, _ = happened.fault
-        tally.faults.append(churn_faults.result(kind, claim, done.verdicts))
-        explained = churn_faults.explained(scene, kind, claim)
+        tally.faults.append(planting.result(kind, claim, done.verdicts))
+        explained = planting.explained(scene, kind, claim)
     tally.alarms += [
         f"{v.rule} {v.subject}: {v.reason} (window {tally.windows}, {dict(v.measures)})"
         for v in done.verdicts
@@ -174,13 +173,13 @@ def _happen(
         tally.mismatches += scene.mismatches()
     for _ in range(REPORTS):
         opened.poll(0.05)
-    happened.fault = churn_faults.choose(scene, root) if faults and happened.late is None else None
+    happened.fault = planting.choose(scene, root) if faults and happened.late is None else None
     if happened.fault is None:
         return
     kind, claim, injection = happened.fault
     stands.enter_context(planted(injection, run_id=f"{scene.live.value.run_id}-fault", root=root))
     deadline = time.monotonic() + FAULT_DEADLINE_S
-    while not churn_faults.reported(kind, claim, judge(scene.claim_set(), opened.snapshot())):
+    while not planting.reported(kind, claim, judge(scene.claim_set(), opened.snapshot())):
         if time.monotonic() > deadline:
             return
         opened.poll(0.2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.churn.scene import Scene
 from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.faults.fault import Fault
 from toolkit.faults.injection import Host, Injection
@@ -13,7 +14,6 @@ from toolkit.faults.registry import FAULTS
 from toolkit.model.claims import Isolation
 from toolkit.model.sandbox import Workload
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.session.churn_scene import Scene
 
 PLANTED = tuple(fault for fault in FAULTS if fault.consequences is not None)
 """Faults of the second run."""

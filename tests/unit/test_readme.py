@@ -10,14 +10,14 @@ import pytest
 from toolkit.cli import ending
 from toolkit.errors import EXIT_CODES, ApplyError, HostUnsupportedError, InputError
 from toolkit.model.verdict import Outcome, exit_code
-from toolkit.report.readme import BEGIN, END, filled, generated, options, rules
+from tools.readme import BEGIN, END, filled, generated, options, rules
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("path", list(generated(ROOT)), ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_tables_are_those_of_the_code(path: Path) -> None:
-    """``python -m toolkit.report.readme`` would change nothing."""
+    """``python -m tools.readme`` would change nothing."""
     assert path.read_text(encoding="utf-8") == generated(ROOT)[path]
 
 

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from tests.churn.model import MAX_PODS, ChurnModel, Operation, Step
 from toolkit.allocation.machine import Machine
 from toolkit.model.cpuset import CpuSet
-from toolkit.session.churn_model import MAX_PODS, ChurnModel, Operation, Step
 
 GIB = 1 << 30
 

@@ -1,6 +1,6 @@
 """The JSON Schemas of all files, generated from the dataclasses and shipped in ``toolkit/schemas``.
 
-``python -m toolkit.report.schemas`` writes them anew; a test compares the shipped ones with what this module generates.
+``python -m tools.schemas`` writes them anew; a test compares the shipped ones with what this module generates.
 """
 
 from __future__ import annotations
@@ -70,4 +70,4 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(__file__).resolve().parent.parent / "schemas")
+    write(Path(__file__).resolve().parents[1] / "toolkit/schemas")

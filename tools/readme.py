@@ -1,6 +1,6 @@
 """The tables of READMEs that repeat what code says, generated from it.
 
-``python -m toolkit.report.readme`` writes them anew, each between two marks (``<!-- rules: begin … -->`` and
+``python -m tools.readme`` writes them anew, each between two marks (``<!-- rules: begin … -->`` and
 ``<!-- rules: end -->``); a test compares what the files hold with what this module generates.
 """
 
@@ -20,13 +20,13 @@ from toolkit.allocation.cpu.options.registry import OPTIONS as CPU_OPTIONS
 from toolkit.allocation.topology.options.registry import OPTIONS as TOPOLOGY_OPTIONS
 from toolkit.errors import EXIT_CODES
 from toolkit.model.runtimes import RUNTIMES, RuntimeKind
-from toolkit.report.bpf_maps import described, map_row
 from toolkit.sources.claims_file import FILE_FIELDS
 from toolkit.verbs import VERBS, Need
+from tools.bpf_maps import described, map_row
 from validators.registry import RULES
 
-ROOT = Path(__file__).resolve().parents[2]
-BEGIN = "<!-- {name}: begin, written by python -m toolkit.report.readme -->"
+ROOT = Path(__file__).resolve().parents[1]
+BEGIN = "<!-- {name}: begin, written by python -m tools.readme -->"
 END = "<!-- {name}: end -->"
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from probes.observer import Observer
+from tests.churn.model import ChurnModel, Operation, Step
 from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.plan import ContainerPlan
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, Workload, WorkloadKind
-from toolkit.session.churn_model import ChurnModel, Operation, Step
 from toolkit.session.engine.observe import Observation
 
 LOADS = (
