@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from probes.state import State
+from probes.waits import Waits
 from toolkit.model.blind_spots import Witness
 
 AGAIN_S = 0.1
@@ -57,6 +58,7 @@ class Loop:
     def _run(self) -> None:
         state, witnesses = self._state, self._witnesses
         last_ns = time.monotonic_ns()
+        waits = Waits(state.root / "proc/thread-self")
         pause_s = 0.0
         try:
             while True:
@@ -70,6 +72,10 @@ class Loop:
                     text = f"the observer met an error: {error or type(error).__name__}"
                     state.blind(text, *witnesses, start_ns=last_ns, end_ns=time.monotonic_ns())
                     pause_s = AGAIN_S
-                last_ns = time.monotonic_ns()
+                now_ns = time.monotonic_ns()
+                # What it looked at meanwhile has its own clock, which leaves it in doubt: this says why.
+                if late := waits.long():
+                    state.blind(late, start_ns=last_ns, end_ns=now_ns)
+                last_ns = now_ns
         except BaseException as error:
             state.blind(f"a thread of the observer ended early: {error or type(error).__name__}", *witnesses)

@@ -76,7 +76,7 @@ class Watch:
 
 
 @contextlib.contextmanager
-def watch(folder: Path, cgroup_path: str) -> Iterator[Watch]:
+def watch(folder: Path, cgroup_path: str, *more: str) -> Iterator[Watch]:
     """Watch one claim to CPU 0 until told to end."""
     claims = folder / "claims.yaml"
     rows = f"claims:\n  - {{name: sleeper, cgroup: {cgroup_path}, cpus: '0'}}\n"
@@ -85,7 +85,7 @@ def watch(folder: Path, cgroup_path: str) -> Iterator[Watch]:
     command = [sys.executable, "-m", "toolkit", "watch", "--claims", str(claims), "--json", "--duration", "60"]
     options = ["--output", str(folder / "runs"), "--metrics-detail", "claim", "--metrics-port", str(port)]
     process = subprocess.Popen(
-        [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [*command, *options, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
 
     def opened() -> bool:
@@ -185,6 +185,29 @@ def test_an_observer_that_is_starved_says_so(tmp_path: Path, sleeper: tuple[str,
     assert outcome(result, "affinity-mask")["outcome"] == "undecided"
     assert outcome(result, "affinity-mask")["measures"]["longest_gap_ms"] >= 1400
     assert outcome(result, "evidence-health")["outcome"] == "undecided"
+
+
+def busy(cpu: int, seconds: float) -> subprocess.Popen[bytes]:
+    """Take a CPU from every task that is not real-time, for 95 % of the time that others are let in by the kernel."""
+    script = (
+        f"import os, time; os.sched_setaffinity(0, {{{cpu}}}); "
+        "os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50)); "
+        f"end = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
+    )
+    return subprocess.Popen([sys.executable, "-c", script])
+
+
+def test_an_observer_that_waits_for_a_cpu_says_which(tmp_path: Path, sleeper: tuple[str, int]) -> None:
+    """Its threads may run on CPU 0 alone, and a real-time task has that; with a higher priority they need not wait."""
+    for options in ((), ("--rt", "60")):
+        with watch(tmp_path, sleeper[0], *options) as one:
+            for thread in Path(f"/proc/{one.process.pid}/task").iterdir():
+                os.sched_setaffinity(int(thread.name), {0})
+            hog = busy(0, 1.5)
+            hog.wait()
+            _, result = one.result()
+        said = [text for text in result["coverage"]["blind_spots"] if "s for CPU 0, where other tasks ran" in text]
+        assert bool(said) is not bool(options), result["coverage"]["blind_spots"]
 
 
 def test_hotplug_events_that_were_lost_leave_nothing_passed(tmp_path: Path, sleeper: tuple[str, int]) -> None:

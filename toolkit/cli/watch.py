@@ -19,10 +19,12 @@ from toolkit.cli.ending import Output, leave, remark, reported, warn_of, warn_of
 from toolkit.cli.live_lines import EVERY_S as LINES_S
 from toolkit.cli.live_lines import LiveLines, show_line
 from toolkit.cli.node_options import node_options, refuse_those_of_a_kubelet
+from toolkit.cli.priority_options import priority_options
 from toolkit.cli.source_options import Chosen, source_options
 from toolkit.cli.windows import Shown, keep_option, print_sums, print_window, window_option
 from toolkit.host.allocator import give_memory_back
 from toolkit.host.kept_files import KeptFiles
+from toolkit.host.priority import Priority
 from toolkit.host.topology import read_topology
 from toolkit.model.claims import ClaimSet
 from toolkit.model.verdict import Outcome
@@ -75,6 +77,16 @@ class Metrics:
             file=self.file,
             complain=lambda line: say_line(line, err=True),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a watch goes on."""
+
+    cut: Cut
+    lines_every_s: float
+    metrics: Metrics
+    priority: Priority
 
 
 @click.command("watch", short_help=VERBS["watch"].does)
@@ -131,6 +143,7 @@ class Metrics:
     help="On kernels without BPF trampolines, trace every system call (some 35 ns each) to name the tasks that write "
     "control files and change affinity masks.",
 )
+@priority_options
 @runs_option
 @verbose_option
 @json_option
@@ -149,6 +162,7 @@ def command(
     metrics_file: Path | None,
     metrics_detail: str,
     trace_syscalls: bool,
+    priority: Priority,
     runs: Path,
     verbose: bool,
     as_json: bool,
@@ -164,12 +178,11 @@ def command(
     not answer is undecided, and so is a window with a container that cannot be watched.
 
     The watch is cut into consecutive windows without gaps. When a window ends it is judged, printed (one line if it
-    passed, else with details) and saved. A fault or a doubt of one window does not affect the others.
+    passed) and saved. A fault or a doubt of one window does not affect the others.
 
     A run of one window is saved as DIR/RUN. A run of several is saved as DIR/RUN/window-000001 and so on, with their
     sums in DIR/RUN/result.json. With --keep N at most N of these directories stay; the sums and the worst windows are
-    of all. SIGINT, SIGTERM and SIGHUP end the last window; it is judged like the others.
-    Exit code: that of the worst window.
+    of all. SIGINT, SIGTERM and SIGHUP end the last window; it is judged, too. Exit code: that of the worst window.
     """
     if kubelet + (claims_path is not None) + len(chosen) != 1:
         raise click.UsageError("give one of --claims, --kubelet, --podman, --docker, --systemd and --slurm")
@@ -177,6 +190,7 @@ def command(
     follower = _follower(kubelet, chosen, places, read_every_s, kept)
     claims = _claims_of_file(claims_path) if claims_path is not None else None
     require_run()
+    priority.apply()
     give_memory_back()
     claims = _claims_at_first(follower, claims, claims_path)
     warn_of(runs)
@@ -187,11 +201,10 @@ def command(
         window = Window(run_id=path.name, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
         window = replace(window, kept=kept, cut_s=min(window_s, duration or window_s))
         if follower is not None:
-            window = replace(window, node_evidence=follower.node_evidence, ask=follower.ask)
-            window = replace(window, lenient=True, room=ROOM * len(claims.claims))
-        cut = Cut(window_s=window_s, keep=keep)
+            window = _following(window, follower, len(claims.claims))
         metrics = Metrics(metrics_address, metrics_port, metrics_file, Detail(metrics_detail))
-        end = _watch(claims, follower, window, Shown(verbose, as_json, Output()), path, cut, lines_every_s, metrics)
+        manner = Manner(Cut(window_s=window_s, keep=keep), lines_every_s, metrics, priority)
+        end = _watch(claims, follower, window, Shown(verbose, as_json, Output()), path, manner)
     leave(end[0], *end[1])
 
 
@@ -201,9 +214,7 @@ def _watch(
     window: Window,
     shown: Shown,
     path: Path,
-    cut: Cut,
-    lines_every_s: float,
-    metrics: Metrics,
+    manner: Manner,
 ) -> tuple[Outcome, list[int]]:
     """Observe window after window; return the worst outcome, and the exit codes of what was printed and saved.
 
@@ -214,20 +225,21 @@ def _watch(
     try:
         with (
             session(
-                claims, window, lines := LiveLines(lines_every_s, follower.knows if follower else None)
+                claims, window, lines := LiveLines(manner.lines_every_s, follower.knows if follower else None)
             ) as open_session,
             nullcontext() if follower is None else follower.waking(open_session.opened.wake),
         ):
             opened, now = open_session.opened, None if follower is None else follower.claims
-            begin = partial(open_session.consecutive, path, now=now, detail=metrics.detail)
-            windows = begin(window_s=cut.window_s, duration_s=window.duration_s)
-            rotation = Rotation(path, cut.keep, windows.sums)
+            begin = partial(open_session.consecutive, path, now=now, detail=manner.metrics.detail)
+            windows = begin(window_s=manner.cut.window_s, duration_s=window.duration_s)
+            rotation = Rotation(path, manner.cut.keep, windows.sums)
             watched = count(len((now() if now else claims).claims), "claim")
             with (
-                metrics.served(now or (lambda: claims), windows.state),
+                manner.metrics.served(now or (lambda: claims), windows.state),
                 progress(window.duration_s or 1, "watching") as bar,
             ):
-                show_line(f"armed: {watched}, windows of {cut.window_s:g} s")
+                manner.priority.apply()  # to the threads that read, too
+                show_line(f"armed: {watched}, windows of {manner.cut.window_s:g} s")
 
                 def tick(passed: float) -> None:
                     if follower is not None:
@@ -253,6 +265,12 @@ def _watch(
     if not shown.as_json and not any(codes):
         remark(f"\nRun saved in {names.from_path(path)}")
     return windows.outcome, codes
+
+
+def _following(window: Window, follower: Follower, claims: int) -> Window:
+    """Let claims come and go in it. :param claims: how many there are when it begins."""
+    window = replace(window, node_evidence=follower.node_evidence, ask=follower.ask)
+    return replace(window, lenient=True, room=ROOM * claims)
 
 
 def _follower(
