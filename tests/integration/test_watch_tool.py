@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -116,12 +117,57 @@ def test_metrics_of_the_first_window_know_who_is_there_now(tmp_path: Path) -> No
                 wait_for(lambda: set(containment(port)) >= {"stays", "ends"}, "both are judged", 60)
                 listed(stays=two, begins=one)
                 wait_for(lambda: containment(port).get("begins") == "failed", "the new one is judged", 60)
+                for pid in cgroupfs.pids(cgroupfs.detect(), places["ends"]):
+                    os.kill(pid, signal.SIGKILL)
                 # A scrape in the very moment of the change may see both.
                 wait_for(lambda: "ends" not in containment(port), "who has ended is gone", 60)
             finally:
                 process.terminate()
                 process.wait(60)
     assert not list(tmp_path.glob("runs/*/window-*")), "it was the first window all the time"
+
+
+@pytest.mark.beside
+@pytest.mark.skipif(len(ONLINE) < 2, reason="a set must have two values")
+def test_a_container_that_is_not_listed_and_works_is_judged(tmp_path: Path) -> None:
+    """Its engine forgets it and knows it again; what it does meanwhile, outside of its CPUs, is its own."""
+    one, two = CpuSet.of([min(ONLINE)]), CpuSet.of([max(ONLINE)])
+    file = tmp_path / "inspected"
+    with pulsing(ONLINE, "kept", "lost") as places:
+        pids = cgroupfs.pids(cgroupfs.detect(), places["lost"])
+
+        def place(cpus: CpuSet) -> None:
+            for pid in pids:
+                os.sched_setaffinity(pid, cpus)
+
+        def listed(*names: str) -> None:
+            (tmp_path / "new").write_text(
+                json.dumps([container(name, places[name], ONLINE if name == "kept" else one) for name in names])
+            )
+            (tmp_path / "new").replace(file)
+
+        place(one)
+        listed("kept", "lost")
+        command = [sys.executable, "-m", "toolkit", "watch", "--podman", file, "--duration", "6", "--read-every", "0.3"]
+        with (tmp_path / "said").open("w+") as said:
+            process = subprocess.Popen(
+                [*command, "--json", "--output", tmp_path / "runs"], stdout=subprocess.PIPE, stderr=said, text=True
+            )
+            wait_for(lambda: "armed" in (tmp_path / "said").read_text(), "it watches", 60)
+            listed("kept")
+            wait_for(lambda: "does not list it" in (tmp_path / "said").read_text(), "it is named", 60)
+            place(two)
+            time.sleep(1)
+            place(one)
+            listed("kept", "lost")
+            answer, _ = process.communicate(timeout=60)
+    verdicts = {(row["rule"], row["subject"]): row for row in json.loads(answer)["verdicts"]}
+    lost, lines = verdicts["cpuset-containment", "lost"], (tmp_path / "said").read_text()
+
+    assert (process.returncode, lost["outcome"]) == (1, "failed"), lines
+    assert f"CPU {two} outside {one}" in lost["reason"]
+    assert verdicts["cpuset-containment", "kept"]["outcome"] == "passed"
+    assert not any(line.endswith(("lost ended", "lost began")) for line in lines.splitlines())
 
 
 def judged(folder: Path) -> list[dict[tuple[str, str], dict[str, Any]]]:

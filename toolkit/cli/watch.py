@@ -40,6 +40,7 @@ from toolkit.session.windows.counters import SessionState
 from toolkit.session.windows.series import Detail
 from toolkit.sources.claims_file import check_host, load_claims
 from toolkit.sources.followed_tool import FollowedTool
+from toolkit.sources.gathered import hierarchy_of
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import EVERY_S
 from toolkit.store import new_run_id
@@ -285,11 +286,12 @@ def _follower(
         # Not at the top: everybody else does without what a kubelet's node is read with, a fifth of the start.
         from toolkit.sources.kubelet.follow import KubeletSource
 
-        return Follower(KubeletSource(places, every_s, kept), show_line)
+        return Follower(KubeletSource(places, every_s, kept), hierarchy_of(places.root), show_line)
     refuse_those_of_a_kubelet(places)
     if not chosen:
         return None
-    return Follower(FollowedTool(chosen[0].source, chosen[0].where, places, show_line, every_s), show_line)
+    tool = FollowedTool(chosen[0].source, chosen[0].where, places, show_line, every_s)
+    return Follower(tool, hierarchy_of(places.root), show_line)
 
 
 def _claims_of_file(path: Path) -> ClaimSet:

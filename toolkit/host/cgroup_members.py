@@ -15,7 +15,7 @@ import stat
 from pathlib import Path
 
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
-from toolkit.host.cgroup_paths import relative
+from toolkit.host.cgroup_paths import mounts, relative
 from toolkit.host.kept_files import NONE_KEPT, KeptFiles
 
 _LEAF_LINKS = 2
@@ -68,6 +68,12 @@ def whole_processes(hierarchy: Hierarchy, cgroup: str, kept: KeptFiles = NONE_KE
             return None
         found.update(_numbers(text))
     return tuple(sorted(found))
+
+
+def has_tasks(hierarchy: Hierarchy, cgroup: str) -> bool:
+    """Return whether any task is in the cgroup or its descendants, in any hierarchy that matters."""
+    path = relative(cgroup)
+    return any(_threads(one) for mount in mounts(hierarchy) for one in _dirs(f"{mount}/{path}"))
 
 
 def tids_below(mount: Path, cgroup: str) -> frozenset[int] | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from toolkit import presence
 from toolkit.host.cgroup_counters import CpuCounters, CpuStat, read_cpu_stat
-from toolkit.host.cgroup_members import pids, tids, whole_processes
+from toolkit.host.cgroup_members import has_tasks, pids, tids, whole_processes
 from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect, read_control
 from toolkit.host.cgroup_paths import (
     PROMISING,
@@ -54,6 +54,7 @@ __all__ = [
     "detect",
     "directories",
     "exists",
+    "has_tasks",
     "identity_dir",
     "legacy_ids",
     "pids",

@@ -31,6 +31,7 @@ class Gathering:
         self._cgroups: set[str] = set()
         self._missing: dict[tuple[str, str], None] = {}
         self._left_out: dict[str, str] = {}
+        self._unpromised: set[str] = set()
         self.complete = True
         """Whether everybody who was listed could be asked for: who is missing has ended."""
 
@@ -61,6 +62,10 @@ class Gathering:
         self._claims[claim.name] = claim
         self._cgroups.add(claim.cgroup)
 
+    def promises_nothing(self, cgroup: str) -> None:
+        """Note that what runs in a cgroup is listed and is promised nothing: what it was promised before has ended."""
+        self._unpromised.add(cgroup)
+
     def has(self, cgroup: str) -> bool:
         """Whether a claim for this cgroup was taken."""
         return cgroup in self._cgroups
@@ -74,7 +79,13 @@ class Gathering:
         claims = ClaimSet(claims=tuple(self._claims.values()))
         missing = tuple(MissingPart(part=part, reason=reason) for part, reason in self._missing)
         left_out = tuple(MissingPart(part=name, reason=reason) for name, reason in self._left_out.items())
-        return SourceReading(claims=claims, missing=missing, left_out=left_out, complete=self.complete)
+        return SourceReading(
+            claims=claims,
+            missing=missing,
+            left_out=left_out,
+            unpromised=frozenset(self._unpromised - self._cgroups),
+            complete=self.complete,
+        )
 
     def cpus(self, text: str, part: str, what: str) -> CpuSet | None:
         """Read a list of ids, with commas or spaces; ``None``: none was asked for, or nonsense, which is said."""

@@ -31,7 +31,7 @@ class SourceReading:
     """What a source says at one moment.
 
     :param claims: of everything that runs now. A claim's name is its subject (pod and container, unit, job), the same
-        after a restart in another cgroup. Two claims of one name: the follower distinguishes them.
+        after a restart in another cgroup. Two claims of one name: the follower distinguishes them by their cgroups.
     :param giving_back: by claim name: CPUs of its set that it was promised until a moment ago and must give back; the
         set holds them until then.
     :param owed_since_ns: since when, by claim name, as far as that is known better than by when it was read.
@@ -45,8 +45,11 @@ class SourceReading:
     :param runtime: what made the containers; ``None``: not known.
     :param missing: what could not be read, and why.
     :param left_out: what runs, or may run, and has no claim, and why: nobody judges it.
-    :param complete: whether a subject that is not listed is gone. ``False``: the source could not ask; only a cgroup
-        that does not exist ends a claim, and what rests on its word is in doubt until it answers again.
+    :param unpromised: cgroups of what is listed, runs, and is promised nothing (any more).
+    :param unlisted: names among the claims that the source did not list and that go on by the kernel's word; the
+        follower says so, no source.
+    :param complete: whether a subject that is not listed and has no tasks is gone. ``False``: the source could not ask;
+        only a cgroup that does not exist ends a claim, and what rests on its word is in doubt until it answers again.
     """
 
     claims: ClaimSet
@@ -63,6 +66,8 @@ class SourceReading:
     runtime: Runtime | None = None
     missing: tuple[MissingPart, ...] = ()
     left_out: tuple[MissingPart, ...] = ()
+    unpromised: frozenset[str] = frozenset()
+    unlisted: frozenset[str] = frozenset()
     complete: bool = True
 
 

@@ -250,7 +250,10 @@ def _add_pod(pod: Pod, found: tuple[Inspected, ...], gathering: Gathering) -> No
         memory_bytes=amount(number["memory_limit"]),
         contended=False,
     )
-    if not (inside or pod.runs) or not _promises(claim):
+    if not (inside or pod.runs):
+        return
+    if not _promises(claim):
+        gathering.promises_nothing(claim.cgroup)
         return
     if not pod.cgroup:
         gathering.missing(name, "it has no cgroup of its own, so podman writes its limits nowhere: they are not judged")

@@ -136,6 +136,8 @@ def _add(unit: dict[str, str], slices: Mapping[str, dict[str, str]], gathering: 
     )
     if any(value is not None for value in (claim.cpus, claim.mems, quota, claim.weight, claim.memory_bytes)):
         gathering.add(claim, f"{name}@{cgroup}")
+    else:
+        gathering.promises_nothing(claim.cgroup)
 
 
 def _left(unit: dict[str, str], key: str, slices: Mapping[str, dict[str, str]], gathering: Gathering) -> CpuSet | None:

@@ -16,6 +16,7 @@ from types import TracebackType
 from probes.cgroups.bandwidth import lineage
 from probes.readings import Frame
 from toolkit.errors import InputError
+from toolkit.host.cgroup_mounts import Hierarchy
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
@@ -23,6 +24,7 @@ from toolkit.model.evidence.following import Granted
 from toolkit.model.node_evidence import NodeEvidence
 from toolkit.session.engine.observe import Observation
 from toolkit.session.following.layer_history import LayerHistory
+from toolkit.session.following.lives import Lives
 from toolkit.session.following.source_reader import SourceReader
 from toolkit.session.following.unread_parts import UnreadParts
 from toolkit.session.following.unwatched_subjects import UnwatchedSubjects, is_there
@@ -37,10 +39,13 @@ class Follower:
     """Follow a source: :meth:`first` once, then a ``with`` block around the windows, with :meth:`apply_reading` in it
     again and again.
 
+    :param hierarchy: where the node's cgroups are; ``None``: that is not known.
     :param report: called with one line for each subject that comes or goes.
     """
 
-    def __init__(self, source: LiveSource, report: Callable[[str], None] = lambda _line: None) -> None:
+    def __init__(
+        self, source: LiveSource, hierarchy: Hierarchy | None, report: Callable[[str], None] = lambda _line: None
+    ) -> None:
         self._source, self._report = source, report
         self._history = LayerHistory(source.name)
         self._unwatched, self._unread = UnwatchedSubjects(report), UnreadParts(report)
@@ -49,14 +54,14 @@ class Follower:
         self._beside: tuple[Claim, ...] = ()
         """Claims of cgroups that run no tasks: their files are read as their children's ancestors."""
         self._beside_ns: dict[str, int] = {}
-        """Since when each of these is among the claims, by name (CLOCK_MONOTONIC)."""
+        """Since when each of these is among the claims, by cgroup (CLOCK_MONOTONIC)."""
         self._now = ClaimSet(claims=())
         """What :meth:`claims` says: replaced as a whole, because metrics ask from threads of their own."""
         self._giving_back: dict[str, tuple[CpuSet, float]] = {}
         """What was given to the observer last, and the time for it; a change of the set makes it forget."""
         self._late: set[str] = set()
         """Claims that have not given back what they must."""
-        self._reader = SourceReader(source, self._history)
+        self._reader = SourceReader(source, Lives(source.name, hierarchy), self._history)
         self._before_ns = self._applied_ns = 0
         """When the last two readings began that were applied and said who runs (CLOCK_MONOTONIC)."""
         self._read_ns = 0
@@ -71,7 +76,7 @@ class Follower:
         :raises InputError: there is nothing to follow.
         """
         reading = self._reader.first()
-        self._base, self._present = replace(reading.claims, claims=()), named(self._now, reading)
+        self._base, self._present = replace(reading.claims, claims=()), _lives(reading)
         self._beside = tuple(claim for claim in reading.claims.claims if not claim.kind.carries_tasks)
         self._publish()
         self._read_ns = self._reader.latest()[1]
@@ -103,7 +108,7 @@ class Follower:
         above = {level for claim in self._present.values() for level in lineage(claim.cgroup)}  # all that is read
         beside = [claim for claim in self._beside if claim.cgroup in above]
         now_ns = time.monotonic_ns()
-        self._beside_ns = {claim.name: self._beside_ns.get(claim.name, now_ns) for claim in beside}
+        self._beside_ns = {claim.cgroup: self._beside_ns.get(claim.cgroup, now_ns) for claim in beside}
         self._now = replace(self._base, claims=(*self._present.values(), *beside))
 
     def node_evidence(self, frame: Frame) -> NodeEvidence:
@@ -114,7 +119,7 @@ class Follower:
         with self._lock:
             last_ns, known = self._applied_ns, self._cgroups
         reading = reading if reading is not None and reading.complete else None
-        later = {} if reading is None else named(self._now, reading)
+        later = {} if reading is None else _lives(reading)
         # What a reading that is not applied yet gives was given in the window, or a moment after it.
         given = ((name, more_of(self._present.get(name), claim)) for name, claim in later.items())
         since_ns, now_ns = last_ns - frame.start_ns, time.monotonic_ns() - frame.start_ns
@@ -151,17 +156,14 @@ class Follower:
         reading, began_ns = self._reader.latest()
         if reading is None:
             return  # the next claims are those of before: silence does not say that all have ended
-        wanted = named(self._now, reading)
         watched = opened.observer.subjects
+        # One that is not listed may have ended since it was read: the kernel's word counts.
+        over = {name for name in reading.unlisted if name in watched and watched[name].gone}
+        wanted = {name: claim for name, claim in _lives(reading).items() if name not in over}
         lives = {name: claim for name, claim in self._present.items() if name in watched}
         for name, claim in lives.items():
             again = wanted.get(name)
-            if again is not None:
-                ended = again.cgroup != claim.cgroup
-            else:
-                # The kernel's word of its end may not be heard yet: whether the cgroup exists is what counts.
-                ended = reading.complete or watched[name].gone or not is_there(opened.observer.hierarchy, claim)
-            if ended:
+            if again is None or again.cgroup != claim.cgroup:
                 self._end(opened, name, restarts=again is not None)
         for name in [name for name in self._present if name not in watched]:
             del self._present[name]  # its cgroup was gone before it could be watched
@@ -201,7 +203,7 @@ class Follower:
         for claim in opened.observer.beside if window is not None else ():
             old = before.get(claim.name)
             known = old is not None and old != claim and old.cgroup == claim.cgroup
-            if known and window is not None and self._beside_ns[claim.name] < window.start_ns:
+            if known and window is not None and self._beside_ns[claim.cgroup] < window.start_ns:
                 self._promise(opened, claim)
 
     def _root(self, opened: Observation, reading: SourceReading) -> str | None:
@@ -289,6 +291,11 @@ class Follower:
         self._late &= set(reading.giving_back)
 
 
+def _lives(reading: SourceReading) -> dict[str, Claim]:
+    """Return by name what runs tasks: the rest is judged by its files, as their ancestors."""
+    return {claim.name: claim for claim in reading.claims.claims if claim.kind.carries_tasks}
+
+
 def pooled(before: Claim, now: Claim) -> Claim:
     """Return a claim as it was, with the CPUs of the shared pool as they are: its source knows these by itself."""
     shared = before.isolation is now.isolation is Isolation.HOST
@@ -310,23 +317,3 @@ def renewed(present: ClaimSet, later: Iterable[Claim], at_ns: int) -> Iterator[C
         before = known.get(claim.name)
         if before is not None and before != claim and before.cgroup == claim.cgroup:
             yield ClaimChange(at_ns=at_ns, claim=claim)
-
-
-def named(present: ClaimSet, reading: SourceReading) -> dict[str, Claim]:
-    """Give each claim a name of its own: a cgroup that is watched keeps the name that it has.
-
-    :param present: the claims that are watched.
-    """
-    names = {claim.cgroup: claim.name for claim in present.claims if claim.kind.carries_tasks}
-    rows = [claim for claim in reading.claims.claims if claim.kind.carries_tasks]
-    here = {claim.cgroup for claim in rows}
-    taken = {name for cgroup, name in names.items() if cgroup in here}
-    found: dict[str, Claim] = {}
-    for claim in rows:
-        name = names.get(claim.cgroup)
-        if name is None:
-            name, number = claim.name, 2
-            while name in taken or name in found:
-                name, number = f"{claim.name}#{number}", number + 1
-        found[name] = claim if claim.name == name else replace(claim, name=name)
-    return found

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from toolkit.errors import PinproofError
 from toolkit.session.following.layer_history import LayerHistory
+from toolkit.session.following.lives import Lives
 from toolkit.sources.changes import Changes
 from toolkit.sources.live_source import LiveSource, SourceReading
 from toolkit.text.names import printable
@@ -21,11 +22,12 @@ MAX_WORDS = 200
 class SourceReader:
     """Read a source again and again from :meth:`start` to :meth:`stop`.
 
+    :param lives: of the node: what a reading lists is completed by them.
     :param history: where what it states is written down.
     """
 
-    def __init__(self, source: LiveSource, history: LayerHistory) -> None:
-        self._source, self._history = source, history
+    def __init__(self, source: LiveSource, lives: Lives, history: LayerHistory) -> None:
+        self._source, self._lives, self._history = source, lives, history
         self._latest: SourceReading | None = None
         self._latest_ns, self._begun_ns, self._read_ns = 0, 0, 0
         """When a reading began (CLOCK_MONOTONIC): the latest one that was answered, the latest of all, the last that is
@@ -111,7 +113,7 @@ class SourceReader:
         self._asked.clear()
 
     def _read(self, began_ns: int) -> SourceReading:
-        reading = self._source.read()
+        reading = self._lives.of(self._source.read(), began_ns)
         self._history.read(reading, time.monotonic_ns())
         with self._lock:
             self._latest, self._latest_ns = reading, began_ns

@@ -57,8 +57,9 @@ class InForce:
             claims.append(claim)
             if back:
                 giving_back[claim.name] = back
-        self._reconciles.keep(claim.name for claim in claims)
-        since = ((name, self._reconciles.since_ns(name)) for name in giving_back)
+        self._reconciles.keep(claim.cgroup for claim in claims)
+        owing = (claim for claim in claims if claim.name in giving_back)
+        since = ((claim.name, self._reconciles.since_ns(claim.cgroup)) for claim in owing)
         owed_since_ns = {name: since_ns for name, since_ns in since if since_ns is not None}
         found = Holding(claims=tuple(claims), giving_back=giving_back, owed_since_ns=owed_since_ns)
         self._settled = None if taken or silent or self._reconciles.late else (now, freed, found)

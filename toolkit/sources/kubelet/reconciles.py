@@ -55,7 +55,7 @@ class Reconciles:
 
     def __init__(self) -> None:
         self.late: dict[str, Late] = {}
-        """By claim."""
+        """By cgroup: a name passes from one life to the next while both run."""
         self._asked: dict[str, CpuSet] = {}
         """What each claim's container was asked to have, as far as anybody knows."""
 
@@ -79,32 +79,32 @@ class Reconciles:
         claim, state = held.claim, held.state
         if state is None:
             return claim, CpuSet()
-        asked = self._asked.get(claim.name, state) if held.asked is None else held.asked
-        self._asked[claim.name] = asked
+        asked = self._asked.get(claim.cgroup, state) if held.asked is None else held.asked
+        self._asked[claim.cgroup] = asked
         if asked == state:
-            self.late.pop(claim.name, None)
+            self.late.pop(claim.cgroup, None)
             return replace(claim, cpus=state | freed) if freed else claim, CpuSet()
-        late = self.late.get(claim.name)
+        late = self.late.get(claim.cgroup)
         new = late is None
         if new and silent:
             return replace(claim, cpus=state | asked | freed), CpuSet()
         if late is None or (late.state, late.asked) != (state, asked):
             since_ns = late.since_ns if late is not None else now_ns if lost_ns is None else lost_ns
-            late = self.late[claim.name] = Late(state=state, asked=asked, since_ns=since_ns)
+            late = self.late[claim.cgroup] = Late(state=state, asked=asked, since_ns=since_ns)
         # What is seen for the first time and is too late by then is said once: it was not given back in time.
         if now_ns - late.since_ns > within_ns and not new:
             if held.asked is None:
-                self._asked[claim.name] = state  # Nobody says so, and nobody says that it has not.
+                self._asked[claim.cgroup] = state  # Nobody says so, and nobody says that it has not.
             return replace(claim, cpus=state | freed), CpuSet()
         return replace(claim, cpus=state | asked | freed), asked - state - freed
 
-    def since_ns(self, name: str) -> int | None:
-        """Return since when a claim owes what it must give back; ``None``: it owes nothing."""
-        late = self.late.get(name)
+    def since_ns(self, cgroup: str) -> int | None:
+        """Return since when a life owes what it must give back; ``None``: it owes nothing."""
+        late = self.late.get(cgroup)
         return None if late is None else late.since_ns
 
-    def keep(self, names: Iterable[str]) -> None:
-        """Forget all claims but these."""
-        kept = frozenset(names)
-        self.late = {name: late for name, late in self.late.items() if name in kept}
-        self._asked = {name: asked for name, asked in self._asked.items() if name in kept}
+    def keep(self, cgroups: Iterable[str]) -> None:
+        """Forget all lives but these."""
+        kept = frozenset(cgroups)
+        self.late = {cgroup: late for cgroup, late in self.late.items() if cgroup in kept}
+        self._asked = {cgroup: asked for cgroup, asked in self._asked.items() if cgroup in kept}

@@ -64,9 +64,10 @@ class Node:
 
     def __init__(self, tree: Path, source: Any = None) -> None:
         self.tree, self.source, self.lines = tree, source or Source(), list[str]()
-        self.follower = Follower(self.source, self.lines.append)
+        hierarchy = Hierarchy(root=tree, mode=Mode.V2, unified=tree)
+        self.follower = Follower(self.source, hierarchy, self.lines.append)
         self.observer = Observer(ClaimSet(claims=()), ledger=cast(Ledger, Kernel()), witnesses=())
-        self.observer.hierarchy = Hierarchy(root=tree, mode=Mode.V2, unified=tree)
+        self.observer.hierarchy = hierarchy
         self.begun = False
 
     def promise(self, claim: Claim) -> None:

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from tests.unit.toolkit.cli.command_line import Ended, pinproof
+from toolkit.sources import podman
 from toolkit.sources.claims_file import parse_claims
+from toolkit.sources.kubelet.places import Places
 
 RECORDED = Path(__file__).parents[3] / "data/sources/podman-inspect.json"
 CRUN = "fce41a52a0ce5aa7572f211cbde732301a3f86340dd04d328a5b4ea50ef43771"
@@ -289,3 +291,11 @@ def test_a_cgroup_that_differs_from_what_podman_says(tmp_path: Path) -> None:
         with engine(known) as path:
             ended = pinproof("claims", "--podman", path, "--root", root)
         assert (f"podman {version} does not record" in ended.stderr) is named
+
+
+def test_a_pod_that_is_promised_nothing_is_listed(tmp_path: Path) -> None:
+    """podman says that it runs, and of no limit: what it was promised before has ended."""
+    limits = ("cpu_quota", "cpu_period", "cpu_shares", "memory_limit", "cpuset_cpus", "cpuset_mems")
+    (tmp_path / "inspect").write_text(json.dumps([{key: value for key, value in POD.items() if key not in limits}]))
+    found = podman.read(tmp_path / "inspect", Places(root=tmp_path))
+    assert (found.claims.claims, found.unpromised) == ((), {POD["CgroupPath"]})

@@ -9,7 +9,8 @@ import pytest
 
 from tests.unit.toolkit.cli.command_line import pinproof
 from toolkit.sources.claims_file import parse_claims
-from toolkit.sources.systemd import quota_in_force
+from toolkit.sources.kubelet.places import Places
+from toolkit.sources.systemd import quota_in_force, read
 
 RECORDED = Path(__file__).parents[3] / "data/sources/systemctl-show.txt"
 UNIT = "Id=a.service\nActiveState=active\nControlGroup=/system.slice/a.service\n"
@@ -241,3 +242,10 @@ def test_one_source_is_needed() -> None:
     """None, or two, is a usage error."""
     for words in ((), ("--systemd", RECORDED, "--slurm", RECORDED), ("--systemd", RECORDED, "--claims", RECORDED)):
         assert pinproof("watch", *words).exit_code == 2
+
+
+def test_a_unit_that_is_promised_nothing_any_more_is_listed(tmp_path: Path) -> None:
+    """``set-property AllowedCPUs=``: a list without it would say that its promise goes on as long as it has tasks."""
+    file = shown(tmp_path / "show", ROOT, "/a.service AllowedCPUs=0", "/b.service AllowedCPUs=")
+    found = read(file, Places(root=tmp_path))
+    assert ([claim.cgroup for claim in found.claims.claims], found.unpromised) == (["/a.service"], {"/b.service"})
