@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from probes.programs import Side
 from probes.readings import Moment, Reading
+from probes.state import State
 from probes.subjects import PodsRoot, Subject
 from toolkit.model.evidence import Transition
 
@@ -124,7 +125,7 @@ class Witness(Generic[E]):
     SIDE: ClassVar[type[Side] | None] = None
     """What it has in the kernel, if anything; compiled and loaded with the others."""
 
-    def __init__(self, windows: Any) -> None:
+    def __init__(self, windows: State) -> None:
         """Begin with an observer (its :class:`probes.windows.Windows`): loaded, and without a claim yet."""
 
     def running(self) -> AbstractContextManager[object]:

@@ -10,9 +10,10 @@ from toolkit.cli.bundles import handed_on
 from toolkit.cli.common import coloured, json_option, print_json, say_line, verbose_option
 from toolkit.cli.ending import leave
 from toolkit.cli.saved import judged_again
-from toolkit.cli.sessions import is_session, judged_session, located, opened, render_session
+from toolkit.cli.sessions import is_session, judged_session, located, opened
 from toolkit.model.result import Result, make_result
 from toolkit.report.result import result_data
+from toolkit.report.session_formats import render_session
 from toolkit.report.table import render_table
 from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.claims import node_claims

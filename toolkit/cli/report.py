@@ -13,7 +13,7 @@ from toolkit.cli.bundles import handed_on
 from toolkit.cli.common import coloured, json_option, verbose_option
 from toolkit.cli.ending import leave, write_or_print
 from toolkit.cli.saved import judged_again
-from toolkit.cli.sessions import is_session, judged_session, located, opened, render_session
+from toolkit.cli.sessions import is_session, judged_session, located, opened
 from toolkit.model.identity import Identity
 from toolkit.model.result import Result
 from toolkit.model.serde import printable_json
@@ -22,6 +22,7 @@ from toolkit.report import page
 from toolkit.report.cases import Group, group_of_run, groups_of_session, render_sonobuoy, render_tap
 from toolkit.report.junit import render_junit
 from toolkit.report.result import result_data
+from toolkit.report.session_formats import render_session
 from toolkit.report.table import render_table
 from toolkit.verbs import VERBS
 
