@@ -46,7 +46,7 @@ def read_edge(state: State, witnesses: tuple[Witness[Any], ...], turn: bool = Tr
 
 
 PAIRS = 5
-"""So many pairs of clocks are read at most; one between whose readings nobody else ran is good."""
+"""So many pairs of clocks are read at most; one between whose readings nothing else ran is good."""
 TOGETHER_NS = 20_000
 
 

@@ -43,7 +43,7 @@ class Observer(Windows):
     :param ledger: loaded already, for ``witnesses`` (:func:`probes.loaded.loaded`): observers that use it one after the
         other compile nothing and know nothing of each other. ``None``: this observer loads one for itself.
     :param witnesses: what it is composed of, in the order in which they read (:mod:`probes.composition`).
-    :param kept: reads control files, where somebody else reads them, too, who then closes it. ``None``: one of its own.
+    :param kept: reads control files, where another reads them, too, which then closes it. ``None``: one of its own.
     :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc.
     :raises InputError: a claim's cgroup does not exist, or is the root.
     """
@@ -101,7 +101,7 @@ class Observer(Windows):
         with self.lock:
             if self.window is not None and not self.window.closed:
                 raise RuntimeError("a window is open already")
-            self.poll()  # nobody has asked for what was reported before
+            self.poll()  # nothing has asked for what was reported before
             for subject in self.subjects.values():
                 subject.epoch = 0
             self.published.forget_before(time.monotonic_ns())
@@ -262,7 +262,7 @@ class Observer(Windows):
             what, after = "mask-change-failed", before
             raise
         finally:
-            # When the write has returned the kernel has moved everybody: the change ends here, before it is published.
+            # When the write has returned the kernel has moved everything: the change ends here, before it is published.
             end = time.monotonic_ns()
             with self.lock:
                 other = before if what == "mask-change" else cpus

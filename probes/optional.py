@@ -1,4 +1,4 @@
-"""Programs that a kernel may refuse: attached where they cost nobody else, or where the user asked for the dear way."""
+"""Programs that a kernel may refuse: attached where they cost nothing, or where the user asked for the dear way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def attach_optional(loaded: Programs, on_return: str, on_exit: str) -> Attached 
     """Attach a program to the return of its function; returns why the kernel does not take it, and how it is seen.
 
     :param on_exit: the program that sees the same at the exit of every system call: in its place, and only with
-        ``trace_syscalls``, because everybody pays for it.
+        ``trace_syscalls``, because everything pays for it.
     """
     _, complaint = loaded.optional(on_return)
     syscalls = ((on_exit, "sys_exit"),) if loaded.options.trace_syscalls else ()

@@ -66,7 +66,7 @@ def load_all(
 
 
 class _Loading:
-    """Programs on their way into the kernel: who has one there takes the next, in their order.
+    """Programs on their way into the kernel: what has one there takes the next, in their order.
 
     The verifier takes four fifths of all loading, nearly all of it for five programs, and works outside Python's lock.
     """

@@ -65,7 +65,7 @@ class Side:
         return {}
 
     def rings(self) -> dict[str, Callable[[bytes], None]]:
-        """Return its ring buffers by name, with who takes a record of each."""
+        """Return its ring buffers by name, with what takes a record of each."""
         return {}
 
     def attach(self) -> None:
@@ -80,7 +80,7 @@ class Side:
         """Take back what was published for the observer that goes; the programs still run."""
 
     def wipe(self, window: int) -> None:
-        """Forget everything recorded before this window: nobody watches any more."""
+        """Forget everything recorded before this window: nothing watches any more."""
 
     def close(self) -> None:
         """Free what is not freed with the maps and programs."""
@@ -179,7 +179,7 @@ class Programs:
             raise
 
     def _open_maps(self) -> dict[str, Callable[[bytes], None]]:
-        """Take the maps that are not one witness's alone; returns the ring buffers with who takes a record."""
+        """Take the maps that are not one witness's alone; returns the ring buffers with what takes a record."""
         return {}
 
     def _attach_all(self) -> None:
@@ -262,7 +262,7 @@ class Programs:
         self._rings.wake()
 
     def end_by(self, fd: int) -> Callable[[], None]:
-        """Let :meth:`poll` end by what somebody else's descriptor has: see :meth:`probes.ringbuf.Rings.end_by`."""
+        """Let :meth:`poll` end by what another's descriptor has: see :meth:`probes.ringbuf.Rings.end_by`."""
         return self._rings.end_by(fd)
 
     def poll(self, timeout_ms: int) -> None:

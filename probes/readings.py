@@ -177,7 +177,7 @@ class Readings:
     def of(self, kind: type[R]) -> R:
         """Return the reading of a kind, for a witness that is compared with another.
 
-        :raises KeyError: nobody made one.
+        :raises KeyError: nothing made one.
         """
         for reading in self.all:
             if isinstance(reading, kind):

@@ -112,7 +112,7 @@ class Rings:
         os.eventfd_write(self._bell, 1)
 
     def end_by(self, fd: int) -> Callable[[], None]:
-        """Let a wait end once when there is something to read from a descriptor of somebody else.
+        """Let a wait end once when there is something to read from a descriptor of another.
 
         :returns: what lets it end a wait once more: at once where there is something to read still. May be called by
             any thread, as long as the descriptor is open; one that is closed ends no wait.

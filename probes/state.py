@@ -1,7 +1,7 @@
 """What the parts of an observer share: the lock, the claims that are watched, and what was published of them.
 
 The lowest layer: it knows no window, no thread and no observer. :mod:`probes.windows` stands on it, and
-:mod:`probes.observer` on both, so that no part needs to know who put it together.
+:mod:`probes.observer` on both, so that no part needs to know what put it together.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ class State:
         self.watched = CpuSet()
         self.blindness = Blindness()
         self.kept: KeptFiles = NONE_KEPT
-        """Reads control files: while it observes, an observer's own, or that of who follows the node."""
+        """Reads control files: while it observes, an observer's own, or that of what follows the node."""
         self.kept_counters: KeptFiles = NONE_KEPT
-        """Reads counters, and lists of who is in a cgroup: an observer's own, each window once."""
+        """Reads counters, and lists of what is in a cgroup: an observer's own, each window once."""
         self.environment: Environment | None = None
-        """The machine as who observes it knows it; a window keeps what it is when it opens. ``None``: the least."""
+        """The machine as what observes it knows it; a window keeps what it is when it opens. ``None``: the least."""
 
     def _at_home(self, ident: int, cpu: int, at_ns: int) -> bool:
         bound = self.published.of(ident, at_ns)
         return bound is not None and cpu in bound.cpus
 
     def publish_pods(self, pods: PodsRoot) -> None:
-        """Put the cgroup that all pods are in under nobody's claim, if it exists: everything below it is a pod's."""
+        """Put the cgroup that all pods are in under no claim, if it exists: everything below it is a pod's."""
         try:
             pods.cgroup_id = cgroupfs.cgroup_id(self.hierarchy, pods.path)
         except InputError:
@@ -85,7 +85,7 @@ class State:
     def give_back(self, name: str, cpus: CpuSet, until_ns: int) -> None:
         """Let a claim's time on these CPUs of its set be a transition's until then (CLOCK_MONOTONIC), outside after it.
 
-        It was promised them until a moment ago, and whoever promises is about to take them back.
+        It was promised them until a moment ago, and whatever promises is about to take them back.
         """
         with self.lock:
             subject = self.require(name)

@@ -77,7 +77,7 @@ class Subject:
     checked_ns: int = 0
     """When its cgroup was last looked at and was the known one."""
     cause: str = "host"
-    """Who makes and deletes its cgroup at present."""
+    """What makes and deletes its cgroup at present."""
     made_ns: int = 0
     """When its cgroup was made anew last."""
 
@@ -128,7 +128,7 @@ def check_place(claim: Claim) -> None:
     """Refuse a claim about a cgroup that the ledger cannot distinguish from others.
 
     :raises InputError: the root, or a cgroup so deep that the programs, which look at a limited number of ancestors,
-        would not find it: its tasks would be nobody's.
+        would not find it: its tasks would be no claim's.
     """
     path = cgroupfs.relative(claim.cgroup)
     if path in ("", "."):

@@ -2,7 +2,7 @@
 
 Compiling takes longer than all else before the first window, and its result depends on nothing but the sources, the
 settings (offsets of the running kernel's structs among them) and the compiler. It is kept below
-``/var/cache/pinproof``, where root alone may write; whatever is not as it was written, or is somebody else's, is
+``/var/cache/pinproof``, where root alone may write; whatever is not as it was written, or is another's, is
 compiled again.
 
 Source: Documentation/bpf/standardization/instruction-set.rst, "64-bit immediate instructions" (src_reg 1: map_by_fd).
@@ -152,7 +152,7 @@ def keep(root: Path, name: str, unit: Unit) -> None:
 def strange(root: Path) -> str:
     """Say why nothing is read from the folder of kept units, and nothing written there; empty: it is ours, or not made.
 
-    What is loaded into the kernel must be nobody's but root's.
+    What is loaded into the kernel must be root's alone.
     """
     folder = root / CACHE
     try:

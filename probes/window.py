@@ -87,7 +87,7 @@ class Window:
             watch.close(self.last.found[witness], self.last.moment)
 
     def release(self) -> None:
-        """Let go of what was watched: nobody asks for it any more.
+        """Let go of what was watched: nothing asks for it any more.
 
         A watch knows its window, so the two would wait for a collection of all objects: with hundreds of claims that is
         ten windows of megabytes each.

@@ -43,7 +43,7 @@ class Windows(State):
         """Claims of cgroups of which the files alone are read: nothing of theirs is in the ledger."""
         self._on_violation = on_violation
         self._found: SimpleQueue[Violation | None] = SimpleQueue()
-        """What was reported and is not polled yet; ``None``: who polls shall return. No lock: a signal's handler may
+        """What was reported and is not polled yet; ``None``: what polls shall return. No lock: a signal's handler may
         put something there while its own thread takes something out."""
 
     def witness(self, kind: type[Kind]) -> Kind:
@@ -104,7 +104,7 @@ class Windows(State):
             return tuple(one for one in found if one is not None)
 
     def wake(self) -> None:
-        """Let who polls return at once, or the next who does; may be called by any thread and by a signal's handler."""
+        """Let a poll return at once, or the next one; may be called by any thread or signal handler."""
         self._found.put(None)
 
     def violations(self) -> tuple[Violation, ...]:
@@ -112,7 +112,7 @@ class Windows(State):
         return self.poll()
 
     def report(self, violation: Violation) -> None:
-        """Report a violation to whoever listens; not under the lock."""
+        """Report a violation to whatever listens; not under the lock."""
         self._found.put(violation)
         if self._on_violation is not None:
             self._on_violation(violation)

@@ -133,9 +133,9 @@ class Witness(Generic[E]):
         return nullcontext()
 
     def stirred(self) -> bool:
-        """Say whether something was reported of which nobody has taken note yet (:meth:`look`, or who reads files).
+        """Say whether something was reported of which nothing has taken note yet (:meth:`look`, or what reads files).
 
-        Not under the lock; asked in each round of who hears.
+        Not under the lock; asked in each round of what hears.
         """
         return False
 
@@ -152,8 +152,8 @@ class Witness(Generic[E]):
         """Read what has to be read at an edge: yields once or twice, and returns what was read.
 
         Witnesses read in their order until they yield, then comes the ledger's own moment, then they go on in the
-        opposite order: the last of the list is nearest to the moment on both sides. Who yields a second time reads the
-        rest when everybody has read.
+        opposite order: the last of the list is nearest to the moment on both sides. What yields a second time reads the
+        rest when everything has read.
 
         :param turn: the window ends here; otherwise it is a look at an open one.
         """

@@ -1,6 +1,6 @@
 """A run directory as one file: ``<name>.tar.gz``, the same bytes for the same content, unpacked as a stranger's.
 
-A conformance run keeps its runs so: a twentieth of the bytes, and one file where there were seven. Who reads a run
+A conformance run keeps its runs so: a twentieth of the bytes, and one file where there were seven. What reads a run
 calls :func:`unpacked`, which takes directories and archives alike.
 Source: tar(5), "ustar"; RFC 1952 (the header's time is left zero).
 """

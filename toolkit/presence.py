@@ -2,7 +2,7 @@
 
 ``Path.is_dir()`` and its like raise PermissionError below a directory of mode 0700 (every Python before 3.14), and so
 end a verb of an ordinary user on the first one: tracefs and debugfs are mounted 0700, folders of kubelets and runtimes
-often are. What cannot be seen is not there for the caller; who must tell the two apart asks for the reason. Nothing
+often are. What cannot be seen is not there for the caller; what must tell the two apart asks for the reason. Nothing
 here helps where an error is reported anyway: open the file, and report why it cannot be opened.
 """
 

@@ -43,7 +43,7 @@ from toolkit.text.wording import kind_of
 T = TypeVar("T")
 VERSION = 1
 MANY_CLAIMS = 100
-"""The files of a run of more are written on one line: nobody reads ten thousand rows, and a watch writes them twice a
+"""The files of a run of more are written on one line: nothing reads ten thousand rows, and a watch writes them twice a
 minute."""
 STAGES: dict[str, type[Any]] = {
     "scenario": Scenario,

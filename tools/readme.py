@@ -133,7 +133,7 @@ _PRIVILEGES = {
     Need.NOTHING: "no privilege; of another user's files and sockets what that user may read",
     Need.ROOT: "root: files and sockets that only root may read or write",
     Need.OBSERVE: "root, or the capabilities below; the host's process ids; a `/sys/fs/cgroup` that can be written to",
-    Need.APPLY: "root on a machine that nobody uses, with the controllers cpu and cpuset",
+    Need.APPLY: "root on a machine without other work, with the controllers cpu and cpuset",
 }
 
 

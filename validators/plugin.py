@@ -147,7 +147,7 @@ class Judged:
 @pytest.fixture(scope="session")
 def pinproof_host(pytestconfig: pytest.Config) -> Topology:
     """This machine. Where it cannot run pinproof each test that asks for it is an error, with the reason; or is
-    skipped, if ``--pinproof-allow-unfit`` allows it: a promise of which nobody looked whether it is kept is not green.
+    skipped, if ``--pinproof-allow-unfit`` allows it: a promise of which nothing looked whether it is kept is not green.
     """
     from toolkit.errors import HostUnsupportedError
     from toolkit.session.planning.guard import free_machine

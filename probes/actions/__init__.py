@@ -1,4 +1,4 @@
-"""The witness of actions: who moved a task between cgroups, and who changed an affinity mask.
+"""The witness of actions: what moved a task between cgroups, and what changed an affinity mask.
 
 BPF: ``affinity.bpf.c``, ``actions.h`` (records, mirrored in ``records.py``; moves are sent where the ledger hears of
 them). Reader: ``reader.py`` (its side in the kernel), ``witness.py``. Decoder: ``decoder.py``. Tests:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * actions.h - who did it: moves of tasks between cgroups and changes of affinity masks, as events.
+ * actions.h - what did it: moves of tasks between cgroups and changes of affinity masks, as events.
  *
- * These are rare where nothing is wrong, and a storm where somebody is hostile: each CPU sends MAX_ACTIONS of a kind in a
+ * These are rare where nothing is wrong, and a storm where something is hostile: each CPU sends MAX_ACTIONS of a kind in a
  * window and counts the rest, so that a storm costs user space nothing. Their ring is their own: it never takes room from
  * the ledger's, and what is lost here leaves the ledger complete.
  *

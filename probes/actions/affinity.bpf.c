@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * affinity.bpf.c - who asked for which affinity mask, for whom, and what the kernel answered.
+ * affinity.bpf.c - what asked for which affinity mask, for what, and what the kernel answered.
  *
- * Two hooks, one of them attached. On the return of the kernel's sched_setaffinity(pid, mask): nobody else pays. Where a
+ * Two hooks, one of them attached. On the return of the kernel's sched_setaffinity(pid, mask): nothing else pays. Where a
  * kernel refuses that: at the exit of every system call, only if the user asks for it, because it slows all of them.
  */
 #include "switches/claims.h"
@@ -26,7 +26,7 @@ static __always_inline int touches_watched(u64 *cpus)
         return common != 0;
 }
 
-/* Reported where somebody else's mask is changed, where the caller is a claim's, and where the mask reaches a watched CPU. */
+/* Reported where another's mask is changed, where the caller is a claim's, and where the mask reaches a watched CPU. */
 static __always_inline void tell_affinity(u32 target, u64 *cpus, int result)
 {
         int zero = 0;

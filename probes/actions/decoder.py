@@ -45,7 +45,7 @@ class ActionReading(Reading):
     blind_spots: tuple[str, ...] = ()
 
     def decode(self, readings: Readings) -> Part:
-        """Return who moved and changed what, and how many were not reported."""
+        """Return what moved and changed what, and how many were not reported."""
         names, start_ns = readings.frame.names, readings.frame.start_ns
         moves = (move_row(event, names, self.hierarchies, start_ns) for event in self.moves)
         ran = _left(readings) if self.earlier and readings.frame.strangers else frozenset()
@@ -80,11 +80,11 @@ class ActionReading(Reading):
 
 
 _MISSED = (Witness.ACTIONS, Witness.SWITCHES, Witness.MASKS, Witness.FILES, Witness.BANDWIDTH)
-"""What rests on that nobody leaves unseen."""
+"""What rests on no task leaving unseen."""
 
 
 def _left(readings: Readings) -> frozenset[tuple[int, int]]:
-    """Return who ran in this window on a watched CPU after such a leave: what was left, and by which thread."""
+    """Return what ran in this window on a watched CPU after such a leave: what was left, and by which thread."""
     found = next((one.intruders for one in readings.all if isinstance(one, SwitchReading)), {})
     return frozenset((key.origin, key.left & ~LEFT_VISIT) for key in found if key.origin)
 

@@ -1,6 +1,6 @@
-"""Who did it: moves between cgroups and changes of affinity masks, from the programs' events to rows of evidence.
+"""What did it: moves between cgroups and changes of affinity masks, from the programs' events to rows of evidence.
 
-Always attached: these calls are rare, and nobody else pays anything. Where a kernel refuses programs at the return of
+Always attached: these calls are rare, and nothing else pays anything. Where a kernel refuses programs at the return of
 its functions, affinity is seen only with ``trace_syscalls``: the exit of every system call is too dear to be the
 default. A flood is cut off in the kernel (``max_actions`` of a kind for each CPU and window) and counted.
 
@@ -59,7 +59,7 @@ class Actions(Side):
         return {"actions": self.hear}
 
     def attach(self) -> None:
-        """Attach where it costs nobody else, or where that was asked for."""
+        """Attach where it costs nothing else, or where that was asked for."""
         found = attach_optional(self.loaded, "on_affinity", "on_sys_exit")
         if isinstance(found, str):
             self.blind_spots.append(f"changes of affinity masks are not observed: {found}")

@@ -36,7 +36,7 @@ class ActionWatch(Watch[Around]):
 
 
 class ActionWitness(Witness[Around]):
-    """Who moved tasks and changed masks."""
+    """What moved tasks and changed masks."""
 
     SIDE = Actions
 

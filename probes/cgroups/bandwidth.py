@@ -39,7 +39,7 @@ def lineage(cgroup: str) -> tuple[str, ...]:
 
 
 class CgroupCounters:
-    """Reads them again and again. :param kept: counters, and lists of who is in a cgroup."""
+    """Reads them again and again. :param kept: counters, and lists of what is in a cgroup."""
 
     def __init__(self, hierarchy: Hierarchy, kept: KeptFiles = NONE_KEPT) -> None:
         self._hierarchy, self._kept = hierarchy, kept

@@ -5,7 +5,7 @@
  * Both tracepoints fire under the kernel's cgroup lock: one event at a time, and a new cgroup is reported before its
  * directory is activated, hence before any task can be in it. Ids are never used twice and answers for a new id cannot
  * have been cached, so that nothing needs to be flushed. The old id stays a root until user space takes it out: dying
- * tasks of the old cgroup go on being the claim's. Who hears the ledger's ring is woken by a record that is thrown away.
+ * tasks of the old cgroup go on being the claim's. What hears the ledger's ring is woken by a record that is thrown away.
  *
  * Maps:
  *   claimed_paths  hash: key struct claimed_path, value struct claimed, MAX_CLAIMS + 1 entries (each claim's, and that of all
@@ -20,7 +20,7 @@
 BPF_TABLE("hash", struct claimed_path, struct claimed, claimed_paths, MAX_CLAIMS + 1);
 BPF_PERCPU_ARRAY(path_buffer, struct claimed_path, 1);
 BPF_ARRAY(path_events, u64, 1);         /* of all claims together: one look says whether there is any news */
-BPF_ARRAY(cgroups_made, u64, 1);        /* who knows all cgroups need not look for new ones */
+BPF_ARRAY(cgroups_made, u64, 1);        /* what knows all cgroups need not look for new ones */
 
 static __always_inline int note_cgroup(void *cgroup, void *path, enum cgroup_event_kind kind)
 {
@@ -70,7 +70,7 @@ static __always_inline int note_cgroup(void *cgroup, void *path, enum cgroup_eve
 
         void *nothing = events.ringbuf_reserve(8);
 
-        if (nothing)                    /* full: who hears is awake */
+        if (nothing)                    /* full: what hears is awake */
                 events.ringbuf_discard(nothing, BPF_RB_FORCE_WAKEUP);
         return 0;
 }

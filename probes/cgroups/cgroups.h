@@ -3,7 +3,7 @@
  * cgroups.h - the identity of claimed cgroups: records of their deletion and of their being made (again).
  *
  * A name may get a new cgroup at any time (a service restarts). Its id goes under the claim in the kernel, before the
- * new directory can be seen and anybody can join, so that no task of it runs unjudged however late user space looks.
+ * new directory can be seen and anything can join, so that no task of it runs unjudged however late user space looks.
  * Each claimed name keeps its last few events itself: no ring can be full, and a reader that was stopped loses only the
  * dates of events beyond CGROUP_EVENTS, never their number nor the identity.
  */

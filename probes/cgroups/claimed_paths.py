@@ -63,7 +63,7 @@ class ClaimedPaths(Side):
         self._made = programs.table("cgroups_made", 4, 8)
 
     def release(self) -> None:
-        """Let every name be nobody's: a new cgroup of one must not become a claim's again."""
+        """Let every name be no claim's: a new cgroup of one must not become a claim's again."""
         for path in tuple(self.paths.keys()):
             self.paths.delete(path)
 
@@ -79,7 +79,7 @@ class ClaimedPaths(Side):
         return True
 
     def forget(self, cgroup: str) -> None:
-        """Let the name be nobody's."""
+        """Let the name be no claim's."""
         key = _key(cgroup)
         if key is not None:
             self.paths.delete(key)
@@ -91,7 +91,7 @@ class ClaimedPaths(Side):
     def made(self) -> int:
         """Return how many cgroups of the machine were made since the programs were loaded.
 
-        One is counted before its directory can be seen: who looks for it at once may find nothing yet.
+        One is counted before its directory can be seen: what looks for it at once may find nothing yet.
         """
         return self._made.words(_FIRST)[0]
 

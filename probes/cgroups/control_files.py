@@ -30,7 +30,7 @@ TOGETHER = (
 
 
 class ControlFiles:
-    """The readings of one window. Readers and those who ask may be different threads."""
+    """The readings of one window. Readers and callers may be different threads."""
 
     def __init__(self, known: KnownFiles, first: Mapping[str, CgroupFiles], at_ns: int) -> None:
         self._known = known
@@ -83,7 +83,7 @@ class ControlFiles:
         return found
 
     def looked(self, heard_ns: int) -> None:
-        """Note that all were read that were written to until ``heard_ns``, by the word of who sees every write."""
+        """Note that all were read that were written to until ``heard_ns``, by the word of what sees every write."""
         with self._lock:
             self._watched.beat(time.monotonic_ns(), since_ns=max(heard_ns, self._watched.last_ns))
 
@@ -106,7 +106,7 @@ class ControlFiles:
         for _ in range(ATTEMPTS):
             found = known.whole(cgroup)
             before, raw = raw, known.bytes(cgroup)
-            if raw == before:  # nobody wrote while its files were read one after the other
+            if raw == before:  # nothing wrote while its files were read one after the other
                 known.stood_still(cgroup, raw, found)
                 self._raw[cgroup] = raw
                 self.note(found)
@@ -120,7 +120,7 @@ class ControlFiles:
                 self._unsettled[cgroup] = self._unsettled.get(cgroup, 0) + 1
 
     def note(self, found: CgroupFiles) -> None:
-        """Take a reading that somebody made; one that was made when the window had ended is the next one's."""
+        """Take a reading that something made; one that was made when the window had ended is the next one's."""
         if found.empty:
             return
         with self._lock:

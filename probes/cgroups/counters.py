@@ -146,11 +146,11 @@ class Bandwidth(Witness[StatEdge]):
         return StatEdge(at_ns=at_ns, stats=stats, below=below)
 
     def _ran(self) -> frozenset[str] | None:
-        """Return the cgroups in or below which somebody ran in this window, by the ledger; ``None``: not known.
+        """Return the cgroups in or below which something ran in this window, by the ledger; ``None``: not known.
 
-        Listing the processes of all, and asking each for its clock, costs a third of reading the counters. Who begins
+        Listing the processes of all, and asking each for its clock, costs a third of reading the counters. What begins
         to run in these milliseconds is charged up to one tick late, which two witnesses may differ by in any case. On a
-        CPU that is not interrupted ticks are rare, and who runs there for the whole window is not counted by its end.
+        CPU that is not interrupted ticks are rare, and what runs there for the whole window is not counted by its end.
         """
         windows, ledger = self._windows, self._windows.ledger
         if windows.window is None or ledger.online() - ledger.sampled():
@@ -160,7 +160,7 @@ class Bandwidth(Witness[StatEdge]):
         return frozenset(level for one in subjects if ran[one.slot] for level in lineage(one.claim.cgroup))
 
     def forget_old(self) -> None:
-        """Close the files of cgroups that nobody watches any more."""
+        """Close the files of cgroups that nothing watches any more."""
         self.counters.keep(self._claims())
 
     def _claims(self) -> list[Claim]:

@@ -83,7 +83,7 @@ class BandwidthReading(Reading):
     :param accounts: by cgroup.
     :param base_ns: of claims added while the window was open: what they had used by the ledger when their cgroup's own
         count was first read.
-    :param silent: CPUs that nobody interrupts to count what runs there.
+    :param silent: CPUs that nothing interrupts to count what runs there.
     """
 
     first_at_ns: int
@@ -115,7 +115,7 @@ class BandwidthReading(Reading):
         )
 
     def _spots(self, frame: Frame, used: Mapping[int, int]) -> Iterator[BlindSpot]:
-        """Yield lives that are not judged, unless nothing held them: what nobody throttled broke no promise here."""
+        """Yield lives that are not judged, unless nothing held them: what nothing throttled broke no promise here."""
         for name in frame.claims:
             if any(name in below and below[name] is None for below in self.below):
                 text = f"{name} has more than {MAX_BELOW} cgroups below it: how these are throttled was not read"
@@ -126,14 +126,14 @@ class BandwidthReading(Reading):
             if pair is not None and pair[0].nr_throttled == pair[1].nr_throttled:
                 continue
             if account is not None and account.base is None and not used[life.ident]:
-                continue  # it was gone before the window opened, and whoever follows the node has learnt it since
+                continue  # it was gone before the window opened, and whatever follows the node has learnt it since
             text = f"{life.name} began anew; how its life before, in {life.claim.cgroup}, was throttled is not judged"
             yield BlindSpot(text=text, witnesses=(Witness.BANDWIDTH, Witness.SLOTS), claim=life.name)
 
     def _by_ledger(self, frame: Frame, subject: Watched, used: Mapping[int, int]) -> int | None:
         """Return a claim's CPU time since its cgroup's own count was first read; ``None`` where that is not known.
 
-        While the window is open nobody interrupts a nohz_full CPU to count what runs there.
+        While the window is open nothing interrupts a nohz_full CPU to count what runs there.
         """
         if not frame.closed and self.silent & subject.cpus:
             return None

@@ -4,7 +4,7 @@ Control files: all of them once a second where that costs less than :data:`SHARE
 claims it would be a thirtieth of one, so the sweep comes as often as the share allows, each :data:`LONGEST_S` at least,
 but only while every write to these files is reported (:mod:`probes.writes`): a cgroup that was written to is then read
 at once. Where a program reports them the sweep is through the files of sets alone: all others change by a write only.
-What is changed by nobody's write to it comes from above (a hotplug, a partition beside it), so the topmost and those
+What is changed without a write to it comes from above (a hotplug, a partition beside it), so the topmost and those
 above several claims are read once a second, and where their sets differ all below are; a cgroup that was just made is
 read once a second until all its directories are watched.
 
@@ -31,11 +31,11 @@ from toolkit.model.evidence import CgroupFiles
 
 PERIOD_S = 1.0
 APART = 0.25
-"""Of a period: so much later this thread wakes up by itself than who hears would wake it, and so much earlier than it
+"""Of a period: so much later this thread wakes up by itself than what hears would wake it, and so much earlier than it
 is due something is done when it was woken. Both look at one clock, but not at one moment."""
 LOOK_S, IDLE_S = 0.1, PERIOD_S * (1 + APART)
-"""Between two rounds: where something was written to, and at most where there is nothing to do. Who hears looks in each
-of its rounds whether there is (:meth:`probes.cgroups.files.Files.chores`), and ends the pause."""
+"""Between two rounds: where something was written to, and at most where there is nothing to do. What hears looks in
+each of its rounds whether there is (:meth:`probes.cgroups.files.Files.chores`), and ends the pause."""
 SHARE, LONGEST_S = 0.001, 30.0
 """Of one CPU, and the longest time from one sweep to the next."""
 COUNTERS_A_ROUND = 100
@@ -99,11 +99,11 @@ class FileReader:
         self.rests = False
         """Whether its pause may be ended, because there was nothing to do. May be asked by any thread."""
         self.beaten = False
-        """Set by who hears once a period: what is about to be due is done in that round. Without it, a little later."""
+        """Set by the hearing thread once a period: what is about to be due is done then. Without it, a little later."""
         self._apart_s = period_s * APART
 
     def round(self, stopped: Callable[[], bool]) -> float:
-        """Look who is there; read what is due; return the pause (s) until the next round."""
+        """Look what is there; read what is due; return the pause (s) until the next round."""
         del stopped
         self.rests = False
         beaten, self.beaten = self.beaten, False
@@ -113,7 +113,7 @@ class FileReader:
             subjects = list(windows.subjects.values())
         # In this order: what was heard until then is among what was written.
         heard_ns, written = windows.ledger.heard_ns, self._written()
-        # Who writes one file often writes another: they are read in the next round.
+        # What writes one file often writes another: they are read in the next round.
         until_ns, before = self._heard
         self._heard = (0, frozenset()) if written is None else (heard_ns, written)
         self._owed |= before
@@ -143,7 +143,7 @@ class FileReader:
         return self._idle_s(at_once=written is None)
 
     def _idle_s(self, *, at_once: bool) -> float:
-        """Return the time until something is due by itself: who hears has said so a little before."""
+        """Return the time until something is due by itself: what hears has said so a little before."""
         due_s = min(self._sweep.due_s(at_once=at_once), self._often.due_s()) + self._apart_s
         return max(LOOK_S, min(IDLE_S, due_s - time.monotonic()))
 

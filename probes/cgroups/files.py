@@ -97,8 +97,8 @@ class Files(Witness[FileEdge]):
         """Whether another window, or other claims, are there than when the reader was woken last."""
 
     def chores(self) -> tuple[Chore, ...]:
-        """Wake who reads files when there is something to do: a write that is reported ends a round at once. And once a
-        second, in the round that hears what was sent until then.
+        """Wake what reads files when there is something to do: a write that is reported ends a round at once. And once
+        a second, in the round that hears what was sent until then.
         """
         return Chore(self.period_s, self._beat), Chore(0.0, self._wake)
 
@@ -116,7 +116,7 @@ class Files(Witness[FileEdge]):
             self._loop.wake()
 
     def claiming(self, subject: Subject) -> None:
-        """Let a new claim be known to who reads files."""
+        """Let a new claim be known to what reads files."""
         del subject
         self._others = True
         if self._loop is not None:
@@ -159,14 +159,14 @@ class Files(Witness[FileEdge]):
         return found
 
     def forget_old(self) -> None:
-        """Forget the cgroups that nobody watches any more."""
+        """Forget the cgroups that nothing watches any more."""
         self.known.keep(level for claim in self._claims() for level in lineage(claim.cgroup))
 
     def _claims(self) -> list[Claim]:
         return [subject.claim for subject in self._windows.subjects.values()]
 
     def _written(self) -> frozenset[str] | None:
-        """Return whose files were written; ``None``: nobody sees every write."""
+        """Return whose files were written; ``None``: nothing sees every write."""
         writes = self._writes()
         return None if writes is None else writes.written()
 

@@ -1,6 +1,6 @@
 """A cgroup that is followed by its name: the steps are the same for a claim's, and for the one that all pods are in.
 
-The kernel side (:mod:`probes.cgroups.claimed_paths`) puts a new one in its place before anybody can join; here its
+The kernel side (:mod:`probes.cgroups.claimed_paths`) puts a new one in its place before anything can join; here its
 number is followed, and compared with the name's from time to time. What follows of it is each follower's own.
 """
 
@@ -62,14 +62,14 @@ class Follower(ABC, Generic[F]):
 
     @abstractmethod
     def _found_out(self, one: F, number: int, now_ns: int) -> None:
-        """A new cgroup exists that nobody reported."""
+        """A new cgroup exists that nothing reported."""
 
     def _unchanged(self, one: F) -> None:
         """It is the known one."""
 
     def _is_now(self, one: F, number: int) -> None:
         if number != one.cgroup_id:
-            # Nobody can be in it any more; dying tasks have been counted as its own until now.
+            # Nothing can be in it any more; dying tasks have been counted as its own until now.
             self._windows.ledger.drop_root(one.cgroup_id)
         one.cgroup_id, one.gone = number, False
         self._follow_legacy(one)

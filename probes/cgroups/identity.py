@@ -1,6 +1,6 @@
 """A claim's cgroup has an identity: it may be deleted, and another one made under its name.
 
-The kernel side (:mod:`probes.cgroups.claimed_paths`) has put the new cgroup under the claim before anybody could join
+The kernel side (:mod:`probes.cgroups.claimed_paths`) has put the new cgroup under the claim before anything could join
 it, and dated both; here the claim follows: which id is the present one, what the counters of the old one were, and the
 two changes of the claim in the evidence. Where the kernel side did not report it (a name too long for it) the ids are
 compared once a second, and what that leaves unseen is a blind spot.
@@ -43,12 +43,12 @@ class ClaimFollower(Follower[Subject]):
             windows.window.cgroup_changed(one, made_ns)
 
     def _missing(self, one: Subject, now_ns: int) -> None:
-        """It was deleted, and nobody reported it."""
+        """It was deleted, and nothing reported it."""
         if not one.gone:
             self._note(one, GONE, now_ns)
 
     def _found_out(self, one: Subject, number: int, now_ns: int) -> None:
-        """Put the new one under the claim: what ran in it until now was nobody's."""
+        """Put the new one under the claim: what ran in it until now was no claim's."""
         windows = self._windows
         if not one.gone:
             self._note(one, GONE, now_ns)
@@ -113,7 +113,7 @@ class Identities(Witness[None]):
         subject.reported = self._names.claim(subject.path, subject.slot, subject.ident, subject.legacy_ids)
 
     def unclaiming(self, subject: Subject) -> None:
-        """Let the name be nobody's."""
+        """Let the name be no claim's."""
         self._names.forget(subject.path)
 
     def claiming_pods(self, pods: PodsRoot) -> None:
@@ -121,7 +121,7 @@ class Identities(Witness[None]):
         self._pods.claim(pods)
 
     def unclaiming_pods(self, pods: PodsRoot) -> None:
-        """Let the name be nobody's."""
+        """Let the name be no claim's."""
         self._names.forget(pods.path)
 
     def verify(self, subject: Subject) -> None:

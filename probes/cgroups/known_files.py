@@ -19,7 +19,7 @@ from toolkit.model.cpuset import EMPTY
 from toolkit.model.evidence import CgroupFiles
 
 ATTEMPTS = 5
-"""Who writes once has done so after two of them."""
+"""What writes once has done so after two of them."""
 Raw = tuple[bytes | None, ...]
 SETS = "cpuset."
 """How the names of files of sets begin: the kernel itself changes these, by a hotplug or for a partition beside. All
@@ -188,7 +188,7 @@ def _of_sets(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def read_whole(hierarchy: Hierarchy, cgroup: str) -> CgroupFiles:
-    """Read a cgroup's files. Where request and grant differ, somebody may have written between the two: read again."""
+    """Read a cgroup's files. Where request and grant differ, something may have written between the two: read again."""
     found = cgroupfs.read_files(hierarchy, cgroup, time.monotonic_ns())
     for _ in range(ATTEMPTS):
         # On v2 an empty request asks for what the parent has.

@@ -2,9 +2,9 @@
 
 Counters of a new cgroup begin at nothing, and those of a deleted one cannot be read any more: what each used is the
 difference of its own last and first reading, and a window's use is the sum over the lives. What a cgroup used between
-its last reading and its end, or before its first one where nobody knows when it was made, is in no reading: the ledger,
-which goes on through all of it, measures how much that was.
-Readings come from whoever makes them (window edges, once a second, before a cgroup is deleted); nothing is read here.
+its last reading and its end, or before its first one where nothing knows when it was made, is in no reading: the
+ledger, which goes on through all of it, measures how much that was.
+Readings come from whatever makes them (window edges, once a second, before a cgroup is deleted); nothing is read here.
 """
 
 from __future__ import annotations

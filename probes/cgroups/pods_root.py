@@ -1,7 +1,7 @@
 """Is the cgroup that all pods are in still the known one? A kubelet that restarts removes it and makes it again.
 
 What lies below it without a claim is a foreign pod's; below an old one's successor, unknown, it would be the system's.
-That it does not exist is no doubt: nobody can be in it.
+That it does not exist is no doubt: nothing can be in it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PodsFollower(Follower[PodsRoot]):
         self._astray = astray
 
     def _found_out(self, one: PodsRoot, number: int, now_ns: int) -> None:
-        """Publish the new one first: between the two nobody of it would be a pod's."""
+        """Publish the new one first: between the two nothing of it would be a pod's."""
         old = one.cgroup_id
         self._windows.publish_pods(one)
         if old not in (0, number):

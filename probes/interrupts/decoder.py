@@ -34,7 +34,7 @@ VECTORS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftirqCounts:
-    """The kernel's own counts by CPU, on both sides of the ledger's moment; empty where nobody asks."""
+    """The kernel's own counts by CPU, on both sides of the ledger's moment; empty where nothing asks."""
 
     before: Mapping[int, int] = field(default_factory=dict)
     after: Mapping[int, int] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """The interrupt ledger, attached: hard and soft interrupts and local vectors on the watched CPUs, by source.
 
-Attached only when CPUs are watched: interrupts come ten thousand times a second on a busy CPU, and where nobody was
-promised a CPU of its own their time is nobody's question. Compiled always, so that watching may begin at any time.
+Attached only when CPUs are watched: interrupts come ten thousand times a second on a busy CPU, and where nothing was
+promised a CPU of its own their time is no rule's question. Compiled always, so that watching may begin at any time.
 
 Source: include/trace/events/irq.h; arch/x86/include/asm/trace/irq_vectors.h and asm/irq_vectors.h (vector numbers).
 On other architectures timers and inter-processor interrupts pass the ordinary handlers' tracepoints.
@@ -68,7 +68,7 @@ class Interrupts(Side):
 
     @property
     def blind_spots(self) -> tuple[str, ...]:
-        """What cannot be seen of interrupts, where anybody asked."""
+        """What cannot be seen of interrupts, where anything asked."""
         return tuple(self._complaints) if self._asked else ()
 
     @property
@@ -126,7 +126,7 @@ class Interrupts(Side):
         return tuple((key, sums) for key, sums in found if key.window == window & 0xFFFFFFFF)
 
     def wipe(self, window: int) -> None:
-        """Nobody asked, nothing was recorded before this window; the programs stay attached."""
+        """Nothing asked, nothing was recorded before this window; the programs stay attached."""
         # A handler that was under way when its CPU ceased to be watched would seem to last for ever.
         self._state.update(bytes(4), bytes(self._state.value_size * self._state.copies))
         self._asked = False

@@ -96,7 +96,7 @@ def _read_on(descriptor: int) -> bytes:
     while True:
         try:
             return os.read(descriptor, _PART)
-        except BlockingIOError:  # a million tasks of nobody's in a row: go on
+        except BlockingIOError:  # a million tasks without a claim in a row: go on
             continue
 
 

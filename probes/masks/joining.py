@@ -41,7 +41,7 @@ class Joining:
         """Return whether a thread is a member, and its joining complete.
 
         Where the claim has a v1 cpuset a task joins twice. One that is outside the cpuset is looked at again in a later
-        scan: if it is still there when the patience is over, it never joined. Whoever was inside meanwhile, or no
+        scan: if it is still there when the patience is over, it never joined. Whatever was inside meanwhile, or no
         member, begins anew. A move that is under way since before the thread was looked at (``looked_ns``) has a writer
         without a CPU, and may be this thread's: the next scan decides. A thread that exits outside the cpuset is never
         complete: its process may have joined without it, and what it still runs is the ledger's to judge.

@@ -1,8 +1,8 @@
 """Scans of all threads by the kernel's list of tasks, and what of them is read from ``/proc`` all the same.
 
-What is inside its claim is taken from the list; of each scan a sample is compared with ``/proc``. Whoever has more than
-its claim, by the list or by the sample, is read there: what is kept against a claim is what ``/proc`` says, after the
-same grace and of complete members alone, whichever way a scan goes.
+What is inside its claim is taken from the list; of each scan a sample is compared with ``/proc``. Whatever has more
+than its claim, by the list or by the sample, is read there: what is kept against a claim is what ``/proc`` says, after
+the same grace and of complete members alone, whichever way a scan goes.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Listed:
     def _settle(
         self, outside: Mapping[tuple[int, int], Outside], terms: Mapping[int, Terms], stop: Callable[[], bool]
     ) -> bool:
-        """Keep what ``/proc`` says of those who looked as if they had too much; returns whether all were read."""
+        """Keep what ``/proc`` says of those that looked as if they had too much; returns whether all were read."""
         self._joining.only(outside)
         if outside:
             time.sleep(GRACE_S)

@@ -3,13 +3,13 @@
  * masks.bpf.c - the masks of every thread of every claim, as the kernel keeps them: an iterator over all tasks.
  *
  * It is attached nowhere: user space reads it like a file, and it runs for each task once in each reading, in the context of
- * who reads. What it says of a thread is read without a lock, as /proc/<tid>/status does; of an exiting task too, whose cgroup
+ * what reads. What it says of a thread is read without a lock, as /proc/<tid>/status does; of an exiting task too, whose cgroup
  * no longer holds it. Whose claim a task is under is asked as everywhere (claims.h); of all others nothing is written.
  *
  * A kernel that has not these members makes no program here.
  *
  * Maps:
- *   met  key of a cgroup's id, value struct met, MET_CGROUPS entries; cannot be full: who comes later takes the place.
+ *   met  key of a cgroup's id, value struct met, MET_CGROUPS entries; cannot be full: what comes later takes the place.
  */
 #include "switches/claims.h"
 #include "masks/masks.h"

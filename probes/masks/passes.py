@@ -3,7 +3,7 @@
 A record is a few bytes, and the same bytes in every pass as long as nothing about its thread changes; those of a
 container's threads follow one another. So what such a chunk means is worked out once for a claim's CPUs and memory
 nodes: where all of it is inside them, a reading is one more look-up. Where it changes within a window its threads are
-looked up one by one. What is outside is never taken from here: it goes to the caller, who reads ``/proc``.
+looked up one by one. What is outside is never taken from here: it goes to the caller, which reads ``/proc``.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ Meant = TypeVar("Meant")
 class TaskMasks(NamedTuple):
     """A thread of the claim ``ident`` (``struct task_masks``).
 
-    :param exiting: its cgroup may hold it no longer: its masks are changed by nobody any more.
+    :param exiting: its cgroup may hold it no longer: its masks are changed by nothing any more.
     :param of_kernel: a kernel thread, whose name in ``/proc`` may be longer.
     """
 

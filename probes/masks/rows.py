@@ -98,7 +98,7 @@ class Rows:
         return threads <= self._room
 
     def keep_all(self, claim: str, chunk: Chunk, at_ns: int, epoch: int) -> Row:
-        """Take a reading of threads that are seen together; who sees the same ones again counts it in the row."""
+        """Take a reading of threads that are seen together; what sees the same ones again counts it in the row."""
         row = Row(at_ns, at_ns)
         self._chunks.append((claim, chunk, epoch, row))
         self._room -= len(chunk.tasks)
@@ -124,7 +124,7 @@ class Rows:
         return tuple(masks)
 
     def _apart(self) -> tuple[dict[_Key, tuple[Thread, Row]], list[tuple[str, int, Row, Groups]]]:
-        """Return the rows of single threads, and those of groups of which nobody was seen in another way, too."""
+        """Return the rows of single threads, and those of groups of which nothing was seen in another way, too."""
         alone, chunks = dict(self._seen), list(self._chunks)
         times = Counter(claim for claim, *_ in chunks)
         single: dict[str, set[int]] = {}

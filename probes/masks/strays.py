@@ -1,9 +1,9 @@
 """Threads of a claim whose cgroup in a v1 hierarchy is not the claim's: what is promised there does not hold them.
 
 On a hybrid host a task has a cgroup in every hierarchy. A claim's tasks are known by the v2 one; its quota, weight and
-memory limit are files of v1 cgroups of the same name, which bind whoever is in *those*. A thread that is in the one and
-not in the other keeps every number of the claim's files right, and is throttled, or not, somewhere else. A thread that
-is in the claim's cpuset and not in its v2 cgroup is nobody's for the ledger: where it runs is not judged.
+memory limit are files of v1 cgroups of the same name, which bind whatever is in *those*. A thread that is in the one
+and not in the other keeps every number of the claim's files right, and is throttled, or not, somewhere else. A thread
+that is in the claim's cpuset and not in its v2 cgroup is no claim's for the ledger: where it runs is not judged.
 
 Source: Documentation/admin-guide/cgroup-v1/cgroups.rst section 1.4; proc(5), ``/proc/pid/cgroup``.
 """
@@ -30,9 +30,9 @@ two writes (75 ms were met); as long as we allow for our own wait."""
 MAX_LOOKED = 16
 """Threads that are looked at for each claim and hierarchy in one scan: one is enough for a doubt."""
 EVERY = 3
-"""Of so many scans one looks: it costs as much as the masks of five threads. Where somebody was met each scan does."""
+"""Of so many scans one looks: it costs as much as the masks of five threads. Where something was met each scan does."""
 IDENTITY = "cpuset"
-"""The hierarchy whose cgroups are compared the other way round: who is in them must be in the claim's v2 cgroup."""
+"""The hierarchy whose cgroups are compared the other way round: what is in them must be in the claim's v2 cgroup."""
 _BINDS = {
     "cpu": ("quota and weight are not the claim's", (Witness.BANDWIDTH, Witness.FILES)),
     IDENTITY: ("where it runs is not judged", (Witness.SWITCHES, Witness.MASKS)),
@@ -68,7 +68,7 @@ class Strays:
         """By ident."""
 
     def waiting(self, subject: Subject) -> bool:
-        """Return whether somebody was met who may still join, or may stay elsewhere: to be looked for in each scan."""
+        """Return whether a thread was met that may still join, or stay elsewhere: each scan looks for it."""
         return bool(self._since) and any(
             (subject.ident, one) in self._since for one in self._mounts.keys() & _promised(subject.claim)
         )
@@ -77,7 +77,7 @@ class Strays:
         """Return the threads that have been in some of its cgroups, and not in others, for too long.
 
         :param tids: of its v2 cgroup.
-        :param every: of so many calls one looks, as long as nobody is met.
+        :param every: of so many calls one looks, as long as nothing is met.
         """
         scans = self._scans[subject.ident] = self._scans.get(subject.ident, 0) + 1
         promised = sorted(self._mounts.keys() & _promised(subject.claim))

@@ -49,7 +49,7 @@ class MaskWatch(Watch[None]):
         masks, now_ns = self.masks, time.monotonic_ns()
         late = now_ns - masks.scanned_ns > RESTED_NS and masks.dearest_ns <= LAST_CPU_NS
         if self._threads and (late or not masks.scans):
-            # The lock is held: a last scan that is not the only one waits for nobody, whoever takes our CPU meanwhile.
+            # The lock is held: a last scan that is not the only one waits for nothing, whatever has our CPU meanwhile.
             until_ns = now_ns + 2 * LAST_CPU_NS
             with suppress(OSError, UnreadableError):  # what is not read is a gap
                 masks.scan_all(self.window.present(), lambda: masks.scans > 0 and time.monotonic_ns() > until_ns)
@@ -104,7 +104,7 @@ class Masks(Witness[None]):
     def _scan(self, stopped: Callable[[], bool]) -> float:
         windows, watch = self._windows, self._watch
         if watch is not None and not (window := watch.window).closed:
-            # Not under the lock: whoever holds it while a window closes must not make a gap.
+            # Not under the lock: whatever holds it while a window closes must not make a gap.
             subjects = tuple(windows.subjects.values())
             masks = watch.masks
             took_ns = masks.scan_all(subjects, lambda: stopped() or window.closed)

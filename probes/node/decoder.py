@@ -63,7 +63,7 @@ class SystemReading(Reading):
 
         The count is read before and after the ledger's own moment, at both ends: the truth lies between
         last.before - first.after and last.after - first.before, and the ledger must lie there too. The larger is the
-        kernel's count of a time that holds all of the window: nobody judges more switches than it has.
+        kernel's count of a time that holds all of the window: nothing judges more switches than it has.
         """
         first, last, untraced = self.first, self.last, readings.of(ThreadReading).untraced
         least = last.before.context_switches - first.after.context_switches
@@ -138,7 +138,7 @@ def hidden_spots(untraced: Untraced, frame: Frame) -> list[BlindSpot]:
 
     They have no claim, and the kernel's own count of their switches accounts for the switch count. What remains is
     where they ran: on a watched CPU they would have been seen, if their mask allows one. One in the pods' cgroup, or
-    one that is gone, may be a pod's. And whom they interrupted: no switch ends that task's interval, so
+    one that is gone, may be a pod's. And what they interrupted: no switch ends that task's interval, so
     that what it ran since the sampler looked last is not in the ledger as its own (``probes/switches/arrivals.h``).
     """
     watched = frame.watched

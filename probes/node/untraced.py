@@ -25,7 +25,7 @@ may have been under way at the edge."""
 class Hidden:
     """A hidden thread.
 
-    :param cpus: where it may run, ``None``: it was gone before anybody asked.
+    :param cpus: where it may run, ``None``: it was gone before anything asked.
     :param cgroup: path in the v2 hierarchy, ``None``: as above.
     """
 

@@ -1,7 +1,7 @@
 """How long the threads of every claim waited for a CPU, read at the edges of windows.
 
 On a full node they are ten thousand, and most sleep. The kernel counts a wait when it ends, because the thread gets a
-CPU: of a claim of which the ledger saw nobody run since its threads were read, they say what they said. (A thread that
+CPU: of a claim of which the ledger saw nothing run since its threads were read, they say what they said. (A thread that
 is moved to another CPU's queue while it waits has a part counted then. It is in the window in which its claim runs
 next. Where a verdict rests on it that a claim waited, its threads are read each time.)
 

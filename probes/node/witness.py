@@ -69,19 +69,19 @@ class Threads(Witness[ThreadEdge]):
     def edge(self, turn: bool) -> Generator[None, None, ThreadEdge]:
         """Read every thread's counters on both sides of the kernel's total, and last how long claims' threads waited.
 
-        What moved in between is how far the sum may be off. At the end only those that the ledger never saw: nobody
+        What moved in between is how far the sum may be off. At the end only those that the ledger never saw: nothing
         else is looked up there. One that it saw first in between is not hidden: what it did is judged.
         """
         windows, root, ledger = self._windows, self._windows.root, self._windows.ledger
         subjects = list(windows.subjects.values())
         inside, claimed = self._members(subjects)
-        # A thread of a claim is never excused, so nobody asks for its switches: on a full node they are most threads.
+        # A thread of a claim is never excused, so nothing asks for its switches: on a full node they are most threads.
         whole = {pid for pids in inside.values() for pid in pids or ()}
         counts = read_counts(root, lambda tid: tid not in claimed and not ledger.seen(tid), whole) if turn else {}
         yield
         again = {tid: count for tid, count in read_again(root, counts).items() if not ledger.seen(tid)}
         yield
-        # The window that has ended has counted everybody who ran in it.
+        # The window that has ended has counted everything that ran in it.
         if self._waits is None:
             self._waits = Waits(root, windows.hierarchy, ledger)
         delays = self._waits.read(subjects, inside, ledger.window - turn)

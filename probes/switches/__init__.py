@@ -1,4 +1,4 @@
-"""The witness of context switches: who ran where, for how long, and whether the claim allowed it.
+"""The witness of context switches: what ran where, for how long, and whether the claim allowed it.
 
 BPF: ``ledger.bpf.c`` with ``claims.h`` (slot lookup, which the other witnesses ask too), ``ledger.h`` (records),
 ``membership.h``, ``notes.h``, ``arrivals.h``, ``pieces.h``, ``offences.h``, ``intruders.h``, ``intervals.h`` and

@@ -101,7 +101,7 @@ static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
 /*
  * How long before the switch the scheduler let the task arrive that is switched out now. Where a wake-up has the next task
  * chosen, its clock is that of the wake-up: the task pays for the way out of idle, or for what is left of an interrupt, and
- * who ran until then does not. The ledger is right in both, and the cgroups' accounts differ from it by so much.
+ * what ran until then does not. The ledger is right in both, and the cgroups' accounts differ from it by so much.
  *
  * A task that is preempted on its way to sleep, when its state is no longer TASK_RUNNING, comes back without another
  * arrival (sched_info_depart(), sched_info_arrive()): what it has is older than the stay of the task before it.
@@ -139,11 +139,11 @@ static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *
         came_ns = by_our_clock(st, arrival);
         if (!arrival || !is_late(st, came_ns) || came_ns >= s->now)
                 return;                 /* the usual case, or another arrival than this interval's */
-        /* The last switch that was reported led to this very task: it ran, and nobody said that it went. */
+        /* The last switch that was reported led to this very task: it ran, and nothing said that it went. */
         if (st->next == bpf_get_current_task())
                 s->lag = came_ns - s->from;
         s->from = s->start = st->start_ns = st->charged_ns = came_ns;
-        s->still = 0;                   /* the CPU ran what nobody reported, and did not stand still */
+        s->still = 0;                   /* the CPU ran what nothing reported, and did not stand still */
 }
 
 #else   /* a kernel that keeps no arrivals, or has no groups of tasks: the word of the tracepoint must do */

@@ -21,7 +21,7 @@
  *   live    key slot, value buffer in use (u32), MAX_CLAIMS + 1 entries; cannot be full.
  */
 /*
- * The same value, of which the compiler knows nothing from here on. For whoever writes BPF here, two cases in which the
+ * The same value, of which the compiler knows nothing from here on. For an author of BPF, two cases in which the
  * compiler knows something that the verifier does not, and leaves out or moves what the verifier needs to see:
  *
  *   a pointer into a map's value, after its null check:  `if (!m) return 0;  m = opaque(m);  m->cpus[i]`
@@ -45,7 +45,7 @@
 #define CACHE_SIZE    16                /* power of two */
 
 enum place {
-        PLACE_FREE = 0,                 /* no claim, and nobody watches this CPU */
+        PLACE_FREE = 0,                 /* no claim, and nothing watches this CPU */
         PLACE_INSIDE,                   /* the claim allows this CPU */
         PLACE_OUTSIDE,
         PLACE_WATCHED,                  /* no claim, on an exclusive or reserved CPU */

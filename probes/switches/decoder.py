@@ -76,7 +76,7 @@ class SwitchReading(Reading):
         return with_nested(own, nested((one.ident, one.claim.cgroup) for one in claims))
 
     def decode(self, readings: Readings) -> Part:
-        """Return who ran where for how long, and how complete that is."""
+        """Return what ran where for how long, and how complete that is."""
         frame = readings.frame
         use, cuts = [], dict[int, dict[int, int]]()
         for (ident, cpu), count in self.cuts.items():
@@ -108,7 +108,7 @@ class SwitchReading(Reading):
         number = frame.number
         if frame.closed:
             counts = {cpu: one.closed_judged for cpu, one in enumerate(self.last.states) if one.closed_window == number}
-            # Nobody can say to a CPU that went offline that the window ends.
+            # Nothing can say to a CPU that went offline that the window ends.
             gone = (
                 CpuSet.of(cpu for cpu, one in enumerate(self.last.states) if one.window == number) - frame.last.online
             )
@@ -160,7 +160,7 @@ class SwitchReading(Reading):
 
 
 def _unsampled(cpus: CpuSet) -> list[BlindSpot]:
-    # Nothing is missing from the switch ledger: the end of the window cuts the interval of whoever runs there. That
+    # Nothing is missing from the switch ledger: the end of the window cuts the interval of whatever runs there. That
     # a budget for noise needs the sampler is the rule's own matter: it knows these CPUs by their number.
     text = f"CPUs {cpus} carry no sampler: a task that never switches there is seen when the window ends"
     return [BlindSpot(text=text, cpus=cpus)] if cpus else []

@@ -14,8 +14,8 @@
 BPF_PERCPU_ARRAY(rows, struct row, MAX_CLAIMS * 2);
 
 /*
- * No tick of the sampler for so long, although somebody runs: the CPU stands still, in firmware, with interrupts off, or
- * because its hypervisor runs something else, which steal need not show. Who runs is charged all the same, and nobody
+ * No tick of the sampler for so long, although something runs: the CPU stands still, in firmware, with interrupts off, or
+ * because its hypervisor runs something else, which steal need not show. What runs is charged all the same, and nothing
  * can be throttled in time. An idle CPU may do without ticks (a hypervisor parks it).
  */
 static __always_inline u64 standstill(struct cpu_state *st, u64 ns, u32 tid)
@@ -35,7 +35,7 @@ static __always_inline struct row *row_of(struct cpu_state *st, u32 slot)
 
 /*
  * How CPU time was spread. What a claim runs on a CPU in a slot goes to what all CPUs ran of it when it runs there again
- * in a later one; until then user space finds it in the row. So nobody has to be interrupted at the end of each slot. An
+ * in a later one; until then user space finds it in the row. So nothing has to be interrupted at the end of each slot. An
  * interval counts for the slot in which it is charged: a period of the sampler late at most.
  */
 BPF_ARRAY(spreads, struct spread, MAX_CLAIMS * 2);
@@ -47,7 +47,7 @@ static __always_inline void enter_slot(struct cpu_state *st, struct row *row, u3
         u64 ns = row->ns - row->slotted_ns;
         struct spread *s = spreads.lookup(&index);
 
-        /* First: who reads in between finds too little, and the rest next time, but never too much. */
+        /* First: what reads in between finds too little, and the rest next time, but never too much. */
         *(volatile u64 *)&row->slotted_ns = row->ns;
         /* What is older was read where it was; its place is for another slot soon. */
         if (s && ns && late < SLOTS / 2)
@@ -141,7 +141,7 @@ static __always_inline struct row *look_up(struct cpu_state *st, u64 *note, u32 
 
 /*
  * The short way: what was found last time for this note, as long as nothing happened. Only for places where nothing is
- * wrong; returns its place in `rows`, or none where the task is nobody's.
+ * wrong; returns its place in `rows`, or none where the task is no claim's.
  */
 static __always_inline struct row *row_of_mark(struct cpu_state *st, struct mark *mark)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * intruders.h - tasks without a claim on watched (exclusive or reserved) CPUs, by CPU, task and cgroup: a task that is
- * moved is somebody else from then on. A task that is a pod's by its v1 cpuset alone (its runtime does not join the v2
- * hierarchy, or somebody took it out there) is under that cpuset, with CPUSET_SPACE.
+ * moved is another from then on. A task that is a pod's by its v1 cpuset alone (its runtime does not join the v2
+ * hierarchy, or something took it out there) is under that cpuset, with CPUSET_SPACE.
  *
  * Where such a task was born there (on_fork looks), it is the pod's from its first interval on. Of another no history says
  * when it came into the cpuset: it is the pod's from the interval after the one in which it is found there. Where a tick
  * found it, what it ran from the last tick to the next switch is of that interval, too. A claim's v1 cpuset says the same.
  *
- * Who left a claim or a pod without ending, and whom it has borne since, is under the cgroup where it is and `origin`.
+ * What left a claim or a pod without ending, and what it has borne since, is under the cgroup where it is and `origin`.
  *
  * Maps:
  *   intruders  hash: key struct intruder_key, value struct intruder, MAX_INTRUDERS entries. Full: map_full is counted; user

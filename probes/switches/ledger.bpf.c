@@ -4,7 +4,7 @@
  *
  * sched_switch fires on the old stack: helpers describe *prev*, whose interval [last switch, now] ends. Only helper
  * functions and BTF offsets are used, no kernel struct from headers. Everything hot is in per-CPU arrays; hashes are
- * touched only where something is wrong, or somebody is on a watched CPU.
+ * touched only where something is wrong, or something is on a watched CPU.
  *
  * Maps:
  *   state  per CPU: key 0, value struct cpu_state, 1 entry; cannot be full.
@@ -118,7 +118,7 @@ int on_control(struct bpf_raw_tracepoint_args *ctx)
         if (!st || !c)
                 return -1;
         if (command == CONTROL_SPLIT || command == CONTROL_WINDOW) {
-                /* Who runs it on its own CPU sends itself no interrupt: a tick may come, and would count twice. */
+                /* What runs it on its own CPU sends itself no interrupt: a tick may come, and would count twice. */
                 *(volatile u32 *)&st->busy = 1;
                 u64 now = bpf_ktime_get_ns();
 

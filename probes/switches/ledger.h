@@ -12,7 +12,7 @@ struct row {
         u64 slot;
         u64 idle_wakes;                 /* intervals that ended and had begun on an idle CPU */
         u64 arrival_lag_ns;             /* how long before the switches to its tasks the scheduler let them arrive, */
-        u64 departure_lag_ns;           /* and those who came after them (arrivals.h) */
+        u64 departure_lag_ns;           /* and those that came after them (arrivals.h) */
         u64 out_switches;               /* intervals outside, each counted once, also if it still runs */
         u64 out_ns;
         u64 out_longest_ns;
@@ -26,7 +26,7 @@ struct row {
 
 /*
  * A claim's CPU time in one window by slots, all CPUs together, at the number of the slot modulo SLOTS: it only grows, so
- * what an entry had when nobody wrote to it any more is what the next slot at this place begins with.
+ * what an entry had when nothing wrote to it any more is what the next slot at this place begins with.
  */
 #define SLOTS 128
 
@@ -61,8 +61,8 @@ struct intruder_key {
         u32 tid;
         u32 life;
         u64 cgroup;
-        u32 origin;                     /* ident that it left without ending, or who bore it did (membership.h); 0: none */
-        u32 left;                       /* who left, with LEFT_VISIT */
+        u32 origin;                     /* ident that it left without ending, or what bore it did (membership.h); 0: none */
+        u32 left;                       /* what left, with LEFT_VISIT */
 };
 
 /* A task without a claim on a watched CPU. */
@@ -114,7 +114,7 @@ struct move_event {
         u32 incomplete;                 /* the v1 cpuset may follow */
         u32 origin;                     /* as in struct member */
         u32 left;
-        u32 writer_tgid;                /* who moved it, and the claim that this one is under by now */
+        u32 writer_tgid;                /* what moved it, and the claim that this one is under by now */
         u32 writer_ident;
 };
 

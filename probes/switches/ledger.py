@@ -136,7 +136,7 @@ class Ledger(Programs):
 
     def set_hierarchies(self, numbers: Mapping[str, int]) -> None:
         """Say which v1 hierarchies have the controllers that matter (0: none has): with that of the cpuset a joining is
-        complete, and whoever leaves one has left what is promised there.
+        complete, and whatever leaves one has left what is promised there.
         """
         moves, epoch, *_ = records.CONFIG.unpack(self._config.lookup(_U32.pack(0)) or b"")
         # No hierarchy has the number of v2, and none this one.
@@ -180,7 +180,7 @@ class Ledger(Programs):
                 self.bump()
 
     def drop_root(self, cgroup_id: int) -> None:
-        """Forget a cgroup that was deleted: nobody can be in it."""
+        """Forget a cgroup that was deleted: nothing can be in it."""
         self.roots.delete(struct.pack("=Q", cgroup_id))
 
     def drop_legacy(self, controller: str, number: int | None) -> None:
@@ -223,7 +223,7 @@ class Ledger(Programs):
         self.everywhere(CpuSet.of([cpu]), Control.WINDOW, self.window)
 
     def next_epoch(self) -> int:
-        """Let detail maps be filled under a new epoch; returns the old one, which nobody writes any more."""
+        """Let detail maps be filled under a new epoch; returns the old one, which nothing writes any more."""
         old, self.epoch = self.epoch, (self.epoch + 1) & 255
         self.control(Control.EPOCH, self.epoch)
         self.split()  # an interrupt on every CPU: programs that were running have ended
@@ -246,7 +246,7 @@ class Ledger(Programs):
             self._wipe()
 
     def _wipe(self) -> None:
-        """Go back to what :meth:`open` made: no claim, nothing watched, nothing recorded, nobody sampled.
+        """Go back to what :meth:`open` made: no claim, nothing watched, nothing recorded, nothing sampled.
 
         What only grows stays (idents, windows, loss since the programs were loaded): a window is measured by
         differences, and numbers that are never used twice keep late records apart.
@@ -283,7 +283,7 @@ class Ledger(Programs):
         return cpus
 
     def read_states(self) -> bytes:
-        """Read every possible CPU's own counters, for :meth:`states`: quick, where somebody waits."""
+        """Read every possible CPU's own counters, for :meth:`states`: quick, where something waits."""
         return self._state.lookup(_U32.pack(0)) or b""
 
     def states(self, data: bytes | None = None) -> list[records.CpuState]:

@@ -1,4 +1,4 @@
-"""The kernel's records of who is a member of a claim: written when a claim is added, tidied up when tasks die.
+"""The kernel's records of what is a member of a claim: written when a claim is added, tidied up when tasks die.
 
 The programs keep them up to date (``probes/switches/membership.h``); only what was there before the claim comes from
 here.
@@ -24,7 +24,7 @@ def record_members(threads: Map, tids: Iterable[int], ident: int, since_ns: int,
 
     Returns ``False`` where the map is full.
 
-    :param joining: those of them that are not in the claim's v1 cpuset: somebody may be moving them in just now.
+    :param joining: those of them that are not in the claim's v1 cpuset: something may be moving them in just now.
     """
     complete = Member(ident=ident, incomplete=0, at_ns=since_ns, joined_ns=since_ns)
     records = [Member.LAYOUT.pack(*astuple(replace(complete, incomplete=incomplete))) for incomplete in (0, 1)]

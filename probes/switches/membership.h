@@ -15,7 +15,7 @@
  * claim all the time, the interval is judged here like any other; if not, it is sent to user space whole (`struct piece`),
  * which cuts it where the history says (probes/switches/trails.py).
  *
- * Records are kept for those who are or were members: forked inside (on_fork), moved in or out (on_attach), or found
+ * Records are kept for those that are or were members: forked inside (on_fork), moved in or out (on_attach), or found
  * there by user space when the claim was added. A thread without a record was forked outside: it has what its process was
  * moved to as a whole, and nothing of what other threads of it did by themselves, its leader not excepted. One that no fork
  * event announced (a worker of io_uring, a vhost thread) began with what its leader had by then. Foreign pods' tasks are
@@ -23,18 +23,18 @@
  *
  * On a host whose cpuset controller sits in a v1 hierarchy a task joins twice: its identity (v2) and its cpuset. It is
  * complete with the later of the two; a cpuset that follows within JOINING_NS may close the joining, one that never comes
- * leaves a member from the first. What a task does in between is for user space to cut, too, which knows who moved it.
+ * leaves a member from the first. What a task does in between is for user space to cut, too, which knows what moved it.
  *
- * How long the kernel takes between the first thread's move and its word is nobody's guess: a writer that gets no CPU is
+ * How long the kernel takes between the first thread's move and its word is not known beforehand: a writer that gets no CPU is
  * slow. Where the kernel takes programs at the begin and the end of cgroup_attach_task(), the word says when the moving
  * began, and `attaching` what is under way; elsewhere a patience (probes/options.py) is all there is.
  *
- * Whoever leaves a claim, or a pod, without ending is known by that from then on: its record keeps whose it was (`origin`)
- * and which thread's leave that was (`left`), and so do those that it bears. Whoever came from outside and goes with the
+ * Whatever leaves a claim, or a pod, without ending is known by that from then on: its record keeps whose it was (`origin`)
+ * and which thread's leave that was (`left`), and so do those that it bears. Whatever came from outside and goes with the
  * program that it came with is a visit (LEFT_VISIT): so runtimes come and go. What it bears then was never of the claim.
  *
  * Maps:
- *   attaching           hash: key tid of who moves (u32), value when it began (u64), MAX_ATTACHING entries. Full: that move
+ *   attaching           hash: key tid of what moves (u32), value when it began (u64), MAX_ATTACHING entries. Full: that move
  *                       has no begin, and the patience counts for it.
  *   processes, threads  hash: key tgid or tid (u32), value struct member, MAX_TASKS entries each. Full: map_full is counted.
  *   events              ring of RING_PAGES pages: details, pieces, moves. Full: lost_events is counted.
@@ -46,7 +46,7 @@ struct member {
         u32 incomplete;                 /* the v1 cpuset has not been joined; counts for JOINING_NS after joined_ns */
         u64 at_ns;                      /* of the last change; ~0: it is being made at this very moment */
         u64 joined_ns;                  /* when the identity was joined */
-        u32 origin;                     /* ident 0: of the claim, or the pods, that it left or who bore it did; or 0 */
+        u32 origin;                     /* ident 0: of the claim, or the pods, that it left or what bore it did; or 0 */
         u32 left;                       /* the thread that left, with LEFT_VISIT */
         u32 came;                       /* the program with which it came from outside, as program_of() says; 0: not so */
         u32 pad;
@@ -98,7 +98,7 @@ static __always_inline void count_news(void)
 /* Returns the time of the change, or 0 where the map was full. */
 static __always_inline u64 write_member(struct cpu_state *st, u32 id, int whole_process, struct member *m)
 {
-        /* The change first, its time second: whoever finds no record at time x can be sure that x is before at_ns. */
+        /* The change first, its time second: whatever finds no record at time x can be sure that x is before at_ns. */
         struct member *kept;
 
         m->at_ns = ~0ULL;
@@ -129,7 +129,7 @@ static __always_inline int in_cpuset_of(void *css_set, u32 ident)
         return root.ident && root.ident == ident;
 }
 
-/* Sent at once: a task that joins and exits leaves no record for whoever looks later. */
+/* Sent at once: a task that joins and exits leaves no record for whatever looks later. */
 static __always_inline void send_move(struct cpu_state *st, u32 kind, struct member *m, u32 from_ident, u64 now,
                                       u32 tid, u32 tgid, int whole_process, u64 cgroup)
 {
@@ -236,7 +236,7 @@ static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, vo
 
         if (same && !(threadgroup && has_threads(task)))
                 return;                 /* nothing changed */
-        if (same && m) {                /* for the leader; other threads may come from elsewhere, and nobody says so */
+        if (same && m) {                /* for the leader; other threads may come from elsewhere, and nothing says so */
                 fresh.incomplete = m->incomplete;
                 fresh.joined_ns = m->joined_ns;         /* a second attach forgives nothing */
         } else if (c && c->cpuset_hierarchy && root.in_cpuset)
@@ -249,11 +249,11 @@ static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, vo
         if (!now)
                 return;
         send_move(st, EVENT_MOVE, &fresh, from, now, tid, tgid, threadgroup, id);
-        count_news();                   /* last: who sees the new count finds the record */
+        count_news();                   /* last: what sees the new count finds the record */
 }
 
 /*
- * A task was born outside every claim. What it is of is known by who bore it, and by its v1 cpuset. Returns the claim that
+ * A task was born outside every claim. What it is of is known by what bore it, and by its v1 cpuset. Returns the claim that
  * it left in being born (CLONE_INTO_CGROUP), or 0.
  */
 static __always_inline u32 born_outside(struct cpu_state *st, void *css_set, u64 *note, u32 tid, struct member *p, void *parent)
@@ -272,7 +272,7 @@ static __always_inline u32 born_outside(struct cpu_state *st, void *css_set, u64
                 fresh.origin = p->origin;
                 fresh.left = p->left;
         }
-        if (!fresh.origin) {            /* no record is the usual case: most tasks of a machine are nobody's */
+        if (!fresh.origin) {            /* no record is the usual case: most tasks of a machine are no claim's */
                 threads.delete(&tid);
                 return 0;
         }
@@ -332,7 +332,7 @@ static __always_inline void handle_exit(struct cpu_state *st, void *task)
         /* Whose its way out is, nothing else says: the next task of this id replaces the record. */
         if (m && m->origin)
                 return;
-        /* Between two joinings: the record says so to whoever cuts the rest; the next task of this id replaces it. */
+        /* Between two joinings: the record says so to whatever cuts the rest; the next task of this id replaces it. */
         if (m && m->incomplete && now - m->joined_ns <= JOINING_NS) {
                 send_move(st, EVENT_ENDED, m, m->ident, now, tid, tgid, 0, 0);
                 return;

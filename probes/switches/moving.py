@@ -1,6 +1,6 @@
 """Moves between cgroups that are under way: the kernel has begun, and its word comes when it is done.
 
-Usually that takes microseconds, but as long as whoever writes gets no CPU: 100 ms were seen on a node that is short of
+Usually that takes microseconds, but as long as whatever writes gets no CPU: 100 ms were seen on a node that is short of
 them. Observed where the kernel takes programs at the begin and the end of a function (BPF trampolines: x86 5.5, arm64
 6.0); elsewhere the patience is all there is.
 

@@ -9,7 +9,7 @@
  * A note for every thread id that there may be: the number of the latest news (32 bits), the life (8), gone or not (8),
  * the tag (16), and whether a switch of it was ever reported: of a thread that some hosts hide from the tracepoint none
  * is. A thread id that is used twice is two tasks: `life` counts them, by their forks or, where no fork is announced (a
- * worker of io_uring, a vhost thread), by who runs under the id of a task that has exited. News are numbered over all
+ * worker of io_uring, a vhost thread), by what runs under the id of a task that has exited. News are numbered over all
  * tasks, because a process that is moved has many threads and the kernel names one.
  */
 #define PF_EXITING       0x00000004             /* of task_struct.flags */
@@ -17,7 +17,7 @@
 #define NOTE_DEAD        (1ULL << 16)           /* it is exiting: its record is gone, its cgroup is what counts */
 #define NOTE_LEFT        (1ULL << 17)           /* a task of this id has exited, a leader maybe before its threads */
 #define NOTE_SEEN        (1ULL << 18)           /* it was seen switched out: what it does is judged, not hidden */
-#define NOTE_ORIGIN      (1ULL << 19)           /* it left a claim without ending, or who bore it did (membership.h) */
+#define NOTE_ORIGIN      (1ULL << 19)           /* it left a claim without ending, or what bore it did (membership.h) */
 #define NOTE_BORN        (1ULL << 20)           /* in the v1 cpuset of a claim or a pod, without an identity */
 #define NOTE_LIFE_SHIFT  24
 #define NOTE_LIFE        (0xffULL << NOTE_LIFE_SHIFT)

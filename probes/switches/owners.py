@@ -35,7 +35,7 @@ def classify(sums: IntruderSums, observer_pid: int, key: IntruderKey | None = No
 
 
 KEPT_WINDOWS, WALK_WINDOWS = 20, 10
-"""So many windows after somebody last saw a cgroup, or asked for it, its path is forgotten; and so many are without a
+"""So many windows after something last saw a cgroup, or asked for it, its path is forgotten; and so many are without a
 walk at most."""
 
 
@@ -56,7 +56,7 @@ class CgroupNames:
         """The last of these windows."""
 
     def __getitem__(self, cgroup_id: int) -> str:
-        """Return the path below the cgroup root, or ``""`` if it vanished before anybody looked."""
+        """Return the path below the cgroup root, or ``""`` if it vanished before anything looked."""
         if cgroup_id not in self._paths:
             if not cgroup_id & CPUSET_SPACE:
                 self.refresh()
@@ -71,7 +71,7 @@ class CgroupNames:
         self._paths[cgroup_id], self._named[cgroup_id] = path, self._window
 
     def next_window(self, present: Iterable[int]) -> None:
-        """Forget what nobody has named for long. :param present: ids of the cgroups that have claims."""
+        """Forget what nothing has named for long. :param present: ids of the cgroups that have claims."""
         self._window += 1
         self._named |= dict.fromkeys(self._paths.keys() & set(present), self._window)
         old = [number for number, window in self._named.items() if window < self._window - KEPT_WINDOWS]
@@ -86,7 +86,7 @@ class CgroupNames:
         """Do that at the end of a window, where cgroups were made since it was done at the ends of two: one that was
         being made at the first could not be seen.
 
-        :param made: how many cgroups of the machine were made until now; ``None``: nobody counts them.
+        :param made: how many cgroups of the machine were made until now; ``None``: nothing counts them.
         """
         if made is not None and self._walks == (made, made) and self._window - self._walked_in < WALK_WINDOWS:
             return

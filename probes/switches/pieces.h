@@ -18,7 +18,7 @@ static __always_inline int overlooked(u32 ident)
                !in_cpuset_of(read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS), ident);
 }
 
-/* Time is in the rows of nobody yet: without this record the run is incomplete. */
+/* Time is in no rows yet: without this record the run is incomplete. */
 static __always_inline void send_piece(struct cpu_state *st, struct place_entry *e, struct span *s, struct member *m,
                                        u32 ident, u32 flags)
 {
@@ -113,7 +113,7 @@ static __always_inline int unsettled(struct cpu_state *st, struct place_entry *e
                 if (!incomplete && (home || !note || !(*note & NOTE_LEFT) || !overlooked(ident))) {
                         if (note)
                                 *note = m && m->origin ? *note | NOTE_ORIGIN : *note & ~NOTE_ORIGIN;
-                        if (note && s->ended)   /* a tick may meet a thread whose switches nobody reports */
+                        if (note && s->ended)   /* a tick may meet a thread whose switches nothing reports */
                                 *note = (*note & (NOTE_LIFE | NOTE_LEFT | NOTE_SEEN | NOTE_ORIGIN | NOTE_BORN)) | key;
                         return 0;
                 }

@@ -236,7 +236,7 @@ def limits(controllers: Collection[str]) -> int:
 
 
 LEFT_VISIT = 1 << 31
-"""In ``left``: who left had come from outside, with the same program."""
+"""In ``left``: what left had come from outside, with the same program."""
 MASK_BUFFERS = 4
 MASK_BYTES = CPU_WORDS * 8 * 2 + 16
 CONFIG = struct.Struct("=6I")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * renames.h - what a task was called last. Offences and intruders keep the name of their first interval, because asking
- * for it each time would cost half as much again; an exec later the task has another (`runc:[2:INIT]` is nobody's
+ * for it each time would cost half as much again; an exec later the task has another (`runc:[2:INIT]` is no claim's
  * workload). User space takes the later one where the task ran on.
  *
  * Maps:

@@ -26,7 +26,7 @@ _FOREVER = 1 << 62
 
 
 class Times(Protocol):
-    """Who knows how long claims ran. Given to each call that asks: the two would keep each other in memory."""
+    """What knows how long claims ran. Given to each call that asks: the two would keep each other in memory."""
 
     def usage_ns(self) -> dict[int, int]:
         """Return every claim's CPU time so far by ident, nested claims included."""

@@ -11,7 +11,7 @@ the kernel's word exists, and waits for it where it may still come:
   move is under way, was there all the time.
 - Where cpusets are in a v1 hierarchy, a joining is complete with the later of its two attaches. A cpuset that comes
   within the patience after the identity completes the joining. One that comes later does so where it is proven that a
-  joining was under way (:meth:`Trails._proven`): whoever moves a task in may wait long for a CPU on a busy node.
+  joining was under way (:meth:`Trails._proven`): whatever moves a task in may wait long for a CPU on a busy node.
   Without it the task is a member from the first.
 - How long a joining takes is the writer's doing, and the node's; what the joining task runs meanwhile is its own. A
   runtime's child waits for it. So each thread has the patience in CPU time, for all its joinings of a claim together:
@@ -20,7 +20,7 @@ the kernel's word exists, and waits for it where it may still come:
   leader's moves neither complete nor forgive it.
 - A word forgives only what came just before it, never anything earlier; but the kernel moves no task that exits: what
   such a thread runs after its process has completed a joining is still between the two, and one that ended while the
-  others were moved one by one was not left out by anybody.
+  others were moved one by one was not left out by anything.
 - A process of several threads may be moved to where its leader is already: a word that changes nothing for some.
 
 Source: kernel/cgroup/cgroup.c, ``cgroup_migrate_execute`` and ``cgroup_attach_task``.
@@ -58,7 +58,7 @@ class Stay:
     """A part of an interval that a task spent under one claim (``ident``), under none (0) or in a foreign pod.
 
     ``joining``: its joining was not complete; time outside is no violation, and a foreign pod's is not the pod's yet.
-    ``origin``, ``left``: of whom it was before it left without ending, and whose leave that was, as ``struct member``.
+    ``origin``, ``left``: whose it was before it left without ending, and whose leave that was, as ``struct member``.
     ``joined_ns``, ``complete_ns``: when such a joining began and was complete, where it has two attaches; else 0.
     """
 
@@ -92,7 +92,7 @@ class _Step:
     ends: bool = False
     """It is no move: the thread ended between its two joinings."""
     by_outsider: bool = True
-    """Who moved it was not under the claim that it moved to, or moved itself."""
+    """What moved it was not under the claim that it moved to, or moved itself."""
 
 
 Key = tuple[str, int, int]
@@ -210,7 +210,7 @@ class Trails:
                     return None
                 if self._under_way is not None and self._under_way.may_explain(piece.now_ns, heard_ns):
                     return None
-                # Nobody moved it in: it was there, however it came.
+                # Nothing moved it in: it was there, however it came.
                 stays[-1] = replace(stays[-1], ident=piece.cgroup_ident, cgroup=piece.cgroup)
         ends = [step for step in everything if step.ends]
         return self._marked(piece, stays, steps, ends, heard_ns)
@@ -278,7 +278,7 @@ class Trails:
 
     @staticmethod
     def _proven(stay: Stay, joined_ns: int, steps: list[_Step]) -> bool:
-        """Return whether a task was being moved in: by somebody who is no member, or by itself, for the first time.
+        """Return whether a task was being moved in: by something that is no member, or by itself, for the first time.
 
         A task of the claim that takes others out and in again, or itself, proves nothing.
         """

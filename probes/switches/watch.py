@@ -149,7 +149,7 @@ class SwitchWatch(Watch[SwitchEdge]):
         )
 
     def _cgroups_made(self) -> int | None:
-        """Return how many cgroups of the machine were made; ``None``: the programs were loaded without who counts."""
+        """Return how many cgroups of the machine were made; ``None``: the programs were loaded without what counts."""
         try:
             return self._state.ledger.side(ClaimedPaths).made()
         except KeyError:

@@ -46,7 +46,7 @@ class Switches(Witness[SwitchEdge]):
         self._windows = windows
         self._pieces: deque[Piece] = deque()
         self._details: deque[tuple[int, Detail]] = deque()
-        """With when they were heard. Whoever hears waits for no lock: what comes meanwhile needs room in the rings."""
+        """With when they were heard. Whatever hears waits for no lock: what comes meanwhile needs room in the rings."""
         self._reporting = threading.RLock()
         """Taken before the observer's lock."""
         self._heard: dict[int, list[Piece]] = {}
@@ -109,7 +109,7 @@ class Switches(Witness[SwitchEdge]):
         # However long the counting took: the patience begins when it has ended.
         deadline = time.monotonic() + EVENTS_S + patience_ns / 1e9
         while True:
-            # Who hears may wait for long, and may have begun to before the window ended; then it begins to once more.
+            # What hears may wait for long, and may have begun to before the window ended; then it begins to once more.
             windows.ledger.wake()
             # Before it: what is heard after the cut is not cut.
             heard_ns = windows.ledger.heard_ns
@@ -127,7 +127,7 @@ class Switches(Witness[SwitchEdge]):
 
     def cut(self) -> None:
         """Cut the intervals whose time has come, and report what was heard."""
-        # Whoever comes second has everything reported, too, that the first has taken: a window must not end before.
+        # Whatever comes second has everything reported, too, that the first has taken: a window must not end before.
         with self._reporting:
             if self._pieces or self._heard or self._details or not self._idle():
                 for violation in self._due():
@@ -176,7 +176,7 @@ class Switches(Witness[SwitchEdge]):
         return [window.watch(SwitchWatch) for window in self._windows.live()]
 
     def _taken(self, window: int) -> list[Piece]:
-        """Take the pieces of a window that were heard; those of windows that are finished are nobody's any more."""
+        """Take the pieces of a window that were heard; those of windows that are finished are no claim's any more."""
         while self._pieces:
             piece = self._pieces.popleft()
             self._heard.setdefault(piece.window, []).append(piece)

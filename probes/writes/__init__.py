@@ -1,4 +1,4 @@
-"""The witness of writes: who wrote which value to a control file of a claimed cgroup or of one above it.
+"""The witness of writes: what wrote which value to a control file of a claimed cgroup or of one above it.
 
 BPF: ``writes.bpf.c``, ``writes.h`` (records, mirrored in ``records.py``). Reader: ``reader.py`` (its side in the
 kernel), ``directories.py`` (which directories are watched), ``notices.py`` (inotify, where the program is refused),

@@ -39,7 +39,7 @@ class WriteReading(Reading):
     blind_spots: tuple[str, ...] = ()
 
     def decode(self, readings: Readings) -> Part:
-        """Return who wrote what, and how many writes were not reported."""
+        """Return what wrote what, and how many writes were not reported."""
         others = {other.claim.cgroup for other in readings.frame.others}
         start_ns, dropped = readings.frame.start_ns, self.last - self.first + self.unkept
         texts = list(self.blind_spots)

@@ -98,7 +98,7 @@ class Directories:
         self._last = 0
 
     def forget_names(self, but: set[int]) -> None:
-        """Forget the numbers of cgroups that nobody watches any more, but these."""
+        """Forget the numbers of cgroups that nothing watches any more, but these."""
         present = {cgroup.number for cgroup in self._cgroups.values()} | but
         self.names = {number: name for number, name in self.names.items() if number in present}
 

@@ -1,5 +1,5 @@
 """That a control file was written, from the kernel's notices (inotify): where the program that sees every write is
-refused. Who wrote what is not known by it, but that a cgroup must be read is.
+refused. What wrote what is not known by it, but that a cgroup must be read is.
 
 A watch of a directory reports the writes to the files in it; it costs a kilobyte of the kernel's memory. Writes by
 Linux AIO, and through io_uring before 5.19, are not reported (:mod:`toolkit.host.inotify`).
@@ -30,7 +30,7 @@ class Notices:
         self._again: Callable[[], object] = bool
 
     def wake(self, end_by: Callable[[int], Callable[[], None]]) -> None:
-        """Let something that is reported end a wait, once after each :meth:`take`: however many writes there are, who
+        """Let something that is reported end a wait, once after each :meth:`take`: however many writes there are, what
         waits is not woken more often than they are taken.
 
         :param end_by: as :meth:`probes.ringbuf.Rings.end_by`.

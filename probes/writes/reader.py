@@ -1,8 +1,8 @@
-"""Who wrote to control files, from the program's records to a window's writes.
+"""What wrote to control files, from the program's records to a window's writes.
 
 Attached where the kernel takes a program at the return of its function (BPF trampolines: x86 5.5, arm64 6.0). Elsewhere
 only with ``trace_syscalls``, as the exit of every system call is too dear to be the default; without it a blind spot
-says so. No rule rests on it: it names who did what a rule found. A flood is cut off in the kernel (``max_writes`` for
+says so. No rule rests on it: it names what did what a rule found. A flood is cut off in the kernel (``max_writes`` for
 each CPU and window) and counted.
 
 Source: Documentation/bpf/libbpf/program_types.rst (fexit); kernel/cgroup/cgroup.c (``cgroup_file_write``);
@@ -80,7 +80,7 @@ class Writes(Side):
         return {"writes": self.hear}
 
     def attach(self) -> None:
-        """Attach where it costs nobody else, or where that was asked for."""
+        """Attach where it costs nothing else, or where that was asked for."""
         for name in FILES:
             self._files.update(name.encode().ljust(NAME_BYTES, b"\0"), struct.pack("=I", 1))
         found = attach_optional(self.loaded, "on_control_write", "on_write_exit")
@@ -97,7 +97,7 @@ class Writes(Side):
         self._link, self.complete = -1, False
 
     def release(self) -> None:
-        """Let every directory be nobody's."""
+        """Let every directory be no claim's."""
         for key in tuple(self.directories.keys()):
             self.directories.delete(key)
         self.take_written()

@@ -22,7 +22,7 @@ from probes.writes.records import Write
 MAX_EARLIER = 4096
 """Files whose last write is remembered: those written last."""
 DEAF_NS = 10_000_000_000
-"""So long after a write that was not reported nobody relies on it that all are: a flood seldom ends with it."""
+"""So long after a write that was not reported nothing relies on it that all are: a flood seldom ends with it."""
 
 Around = tuple[int, int]
 """Writes that were not reported, before and after the ledger's moment: those in between may be of either window, and
@@ -30,7 +30,7 @@ count for both."""
 
 
 class WriteWitness(Witness[Around]):
-    """Who wrote control files of claims' cgroups and of those above them."""
+    """What wrote control files of claims' cgroups and of those above them."""
 
     SIDE = Writes
 
@@ -68,7 +68,7 @@ class WriteWitness(Witness[Around]):
         return None if self.records.full or now_ns < self._deaf_until_ns else self.side.take_written()
 
     def running(self) -> AbstractContextManager[object]:
-        """Let a notice of the kernel's wake who hears; give them back when it ends."""
+        """Let a notice of the kernel's wake what hears; give them back when it ends."""
         if self.notices is None:
             return nullcontext()
         self.notices.wake(self._windows.ledger.end_by)

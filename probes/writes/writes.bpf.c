@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * writes.bpf.c - who wrote which value to a control file of a watched cgroup, and what the kernel answered.
+ * writes.bpf.c - what wrote which value to a control file of a watched cgroup, and what the kernel answered.
  *
  * Two hooks, one of them attached. On the return of cgroup_file_write(of, buf, nbytes, off), through which every write to
- * a file of every cgroup goes, v1 and v2: nobody else pays. By then the controller's own code has read the value, and
+ * a file of every cgroup goes, v1 and v2: nothing else pays. By then the controller's own code has read the value, and
  * at the most cut the white space behind it. Where a kernel refuses that: at the exit of every system call, only if the
  * user asks for it, because it slows all of them; there write, pwrite64 and writev are looked at.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * writes.h - who wrote what to a control file of a watched cgroup: a record for each write.
+ * writes.h - what wrote what to a control file of a watched cgroup: a record for each write.
  *
  * A cgroup has a directory in each hierarchy, and kernfs numbers them in each anew: a directory is known by both numbers.
  * User space says which directories are watched, under a number of its own that is never used twice, and which names

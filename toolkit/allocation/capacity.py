@@ -69,7 +69,7 @@ def lacks_room(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, Quanti
     for name in (*known, *sorted(name for name in asked if name.startswith(HUGEPAGES_PREFIX))):
         wanted, capacity = asked.get(name, 0), _number(name, allocatable)
         used = sum(one.get(name, 0) for one in theirs)
-        # Who asks for nothing of it fits even where it is overcommitted.
+        # What asks for nothing of it fits even where it is overcommitted.
         if wanted and wanted > capacity - used:
             return Lack(resource=name, requested=wanted, used=used, capacity=capacity)
     return None

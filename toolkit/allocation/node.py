@@ -103,7 +103,7 @@ class Node:
             self.cpu_state = policy.start(state)
         except (CheckpointError, CpuPolicyError) as error:
             raise StartupError("cpu-manager-start", str(error)) from None
-        # Who finds an empty shared pool fills it, and writes that even if there is nothing to fill it with.
+        # What finds an empty shared pool fills it, and writes that even if there is nothing to fill it with.
         if state is None or (policy.name != "none" and not state.default):
             return True
         self._found.note("cpu", text, write_cpu_checkpoint(state, pod_level=pod_level))
@@ -132,7 +132,7 @@ class Node:
         return result
 
     def _decide(self, pod: Pod, others: Iterable[Pod]) -> Admission:
-        """Ask the handlers in the kubelet's order: the managers allocate before anybody looks whether there is room."""
+        """Ask the handlers in the kubelet's order: the managers allocate before the room is looked at."""
         result = self.attempt(pod)
         lack = self.lacking(pod, others) if self.predicate and result.admitted else None
         return result if lack is None else Admission(False, f"{OUT_OF}{lack.resource}", lack.message)
@@ -146,7 +146,7 @@ class Node:
         return lacks_room(self.seen(pod), map(self.seen, others), self.allocatable, self._requests)
 
     def attempt(self, pod: Pod) -> Admission:
-        """Let the managers allocate what the pod does not have yet; the first refusal counts, and nobody cleans up."""
+        """Let the managers allocate what the pod does not have yet; the first refusal counts, and nothing cleans up."""
         try:
             if pod.invalid:
                 raise invalid(pod.invalid)

@@ -2,7 +2,7 @@
 
 The API server refuses first: a pod that is not valid, or more than the node has for all pods. Then the kubelet: what is
 infeasible beside its static managers. Then it lets its managers allocate for the pod once more, and at last asks
-whether there is room beside the other pods; who refuses there keeps the resize waiting.
+whether there is room beside the other pods; what refuses there keeps the resize waiting.
 
 In v1.36 no manager knows of resizes: a container keeps the CPUs and memory of its creation and has new shares. One
 that comes to ask for whole CPUs gets them, one that does not any more keeps them. What refuses at a restart refuses
@@ -77,7 +77,7 @@ def resize(
     if current is None or [c.name for c in current.containers] != [c.name for c in wanted.containers]:
         return Resize(ResizeStatus.INVALID, "only resources of a running pod's containers can change")
     if _same(current, wanted):
-        # Nobody is asked: neither the API server's admission nor the kubelet looks at what does not change.
+        # Nothing is asked: neither the API server's admission nor the kubelet looks at what does not change.
         return DONE
     answer = _refused_by_api(node, current, wanted) or _infeasible(node, current, wanted)
     if answer is None:

@@ -1,4 +1,4 @@
-"""Who else decides about a container's CPUs: adjusters between create and start, and CPUs claimed through DRA.
+"""What else decides about a container's CPUs: adjusters between create and start, and CPUs claimed through DRA.
 
 An adjuster is what an NRI plugin is to a runtime: it sees each container after the kubelet has decided and before it
 starts, and may change its values. A DRA driver for CPUs hands a CPU set over in the container's environment

@@ -55,7 +55,7 @@ def make_managers(config: NodeConfig, machine: Machine, *, quirks: bool = False)
     if problem is not None:
         raise StartupError("feature-gates", problem)
     _validate(config)
-    # A list of reserved CPUs replaces both amounts, so nobody reads those.
+    # A list of reserved CPUs replaces both amounts, so nothing reads those.
     unread = {CPU} if config.reserved_system_cpus else set[str]()
     kube = _parse_reserved(config.kube_reserved, "--kube-reserved", unread)
     system = _parse_reserved(config.system_reserved, "--system-reserved", unread)
@@ -123,8 +123,8 @@ def refused_start(error: StartupError, machine: Machine) -> InputError:
 def node_allocatable(config: NodeConfig, machine: Machine, reservation: Mapping[str, Quantity]) -> dict[str, Quantity]:
     """Return what the node has for pods, as its status says: its capacity less what is reserved, and how many pods.
 
-    Huge pages are memory that nobody gets as such: all of them are taken off it, reserved or not. A machine that was
-    recorded without its memory has none here: how much it is nobody knows.
+    Huge pages are memory that nothing gets as such: all of them are taken off it, reserved or not. A machine that was
+    recorded without its memory has none here: how much it is nothing knows.
     """
     capacity = _capacity(machine)
     huge = sum(amount.nano for name, amount in capacity.items() if name.startswith(HUGEPAGES_PREFIX))
@@ -234,7 +234,7 @@ def _parse_eviction(given: Mapping[str, str], memory: Quantity) -> Quantity:
 
 
 def _threshold(signal: str, text: str, memory: Quantity) -> Quantity:
-    """Return an absolute threshold, or a share of the memory (of anything else nobody asks for the amount)."""
+    """Return an absolute threshold, or a share of the memory (of anything else nothing asks for the amount)."""
     if text in ("0%", "100%"):
         # With these two there is no threshold.
         return ZERO

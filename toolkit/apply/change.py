@@ -21,7 +21,7 @@ class ChangeKind(StrEnum):
     STATE_FILE = "state-file"
     """A state file of the kubelet gets another content."""
     CGROUP = "cgroup"
-    """A cgroup of ours is made among somebody else's; whatever runs in it is ours too."""
+    """A cgroup of ours is made among another's; whatever runs in it is ours too."""
     MEMBER = "member"
     """A process is moved from one cgroup to one of ours."""
 

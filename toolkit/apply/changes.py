@@ -1,7 +1,7 @@
-"""Make reversible changes, journal first, and undo them: at the normal end as after the death of who made them.
+"""Make reversible changes, journal first, and undo them: at the normal end as after the death of what made them.
 
 Undoing is exact and careful: a file that holds what it held before is left alone, one that holds what we wrote gets its
-old content back, and one that somebody else has written since is theirs: it is named as a problem and not touched.
+old content back, and one that another has written since is theirs: it is named as a problem and not touched.
 What the journal of a dead run names is input: only files of the kinds below are ever written.
 
 Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/cpusets.rst; Documentation/core-api/irq/irq-affinity.rst.
@@ -27,7 +27,7 @@ from toolkit.regular_file import read_regular
 from toolkit.text import names
 
 GUEST = "pinproof-guest-"
-"""How the name of a cgroup begins that we make among somebody else's."""
+"""How the name of a cgroup begins that we make among another's."""
 STATE_FILES = ("cpu_manager_state", "memory_manager_state")
 MAX_STATE_BYTES = 1 << 20
 PATIENCE_S = 5.0
@@ -218,7 +218,7 @@ def _replace(path: Path, text: str) -> None:
     try:
         old = path.stat(follow_symlinks=False)
         draft = _draft(path)
-        draft.unlink(missing_ok=True)  # of somebody who was killed
+        draft.unlink(missing_ok=True)  # of something that was killed
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as stream:

@@ -130,7 +130,7 @@ def undo(root: Path, hierarchy: Hierarchy, journal: Journal, others: tuple[Journ
         try:
             cgroups.write_control(control, f"-{name}")
         except ApplyError as error:
-            problems.append(f"controller {name} stays on, someone else uses it by now: {error}")
+            problems.append(f"controller {name} stays on, another uses it by now: {error}")
     problems += _restore(root, masks)
     return tuple(problems)
 

@@ -190,7 +190,7 @@ def release(journal: Journal) -> None:
 
 
 def _is_locked(path: Path) -> bool:
-    """Return whether somebody holds the lock. Where that cannot be known (no descriptor is free): yes."""
+    """Return whether something holds the lock. Where that cannot be known (no descriptor is free): yes."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError as error:

@@ -113,7 +113,7 @@ def _release(top: Path) -> None:
 
 
 def _kill_member(pid: int, directory: Path) -> None:
-    """Kill one process, unless the pid has been reused by somebody outside since it was read."""
+    """Kill one process, unless the pid has been reused by something outside since it was read."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:

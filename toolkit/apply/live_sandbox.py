@@ -143,8 +143,8 @@ class LiveSandbox:
     def start_all(self, claims: Iterable[str]) -> None:
         """Start containers in this order, neighbours of the same CPU weight side by side.
 
-        A load of weight 2 beside one of 1024 that spins gets a five-hundredth of the CPU, and starts as slowly: whoever
-        makes the request puts those with little weight first.
+        A load of weight 2 beside one of 1024 that spins gets a five-hundredth of the CPU, and starts as slowly:
+        whatever makes the request puts those with little weight first.
 
         :raises ApplyError: as :meth:`start`, when all others of its weight have been started or given up, too.
         """
@@ -159,7 +159,7 @@ class LiveSandbox:
             wait(started)
             ended = True
         finally:
-            # Who is interrupted goes on to the clean-up: it kills what was started, and whoever waits for it sees that.
+            # What is interrupted goes on to the clean-up: it kills what was started, and what waits for it sees that.
             pool.shutdown(wait=ended, cancel_futures=True)
         for one in started:
             one.result()

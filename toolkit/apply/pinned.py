@@ -1,8 +1,8 @@
 """Tasks of our own that nothing on the host has to change for: an identity in the v2 hierarchy, and an affinity.
 
-A sandbox turns controllers on at the v2 root, which is somebody else's; on kernels before 6.2 that resets the affinity
-of every task (docs/facts.md K11). Whoever only watches makes two empty cgroups without any controller instead, and pins
-the tasks in them with ``sched_setaffinity``.
+A sandbox turns controllers on at the v2 root, which is another's; on kernels before 6.2 that resets the affinity
+of every task (docs/facts.md K11). Whatever only watches makes two empty cgroups without any controller instead, and
+pins the tasks in them with ``sched_setaffinity``.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def begin(
 
 
 def end(root: Path, hierarchy: Hierarchy, run: Journal) -> None:
-    """Undo everything that a run made. Signals wait for it: who sends one again is in a hurry, not out to break things.
+    """Undo everything that a run made. Signals wait for it: a second one asks for haste, not for a broken host.
 
     :raises ApplyError: something is left; the journal stays for another attempt.
     """

@@ -11,7 +11,7 @@ from types import FrameType
 
 @contextlib.contextmanager
 def signals_unwind() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise SystemExit, where nobody handles them yet."""
+    """Let SIGTERM and SIGHUP raise SystemExit, where nothing handles them yet."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -37,7 +37,7 @@ def command(output: Path, force: bool, places: Places, as_json: bool) -> None:
     if os.path.lexists(output) and not force:
         raise InputError(str(output), "it exists", "a new file, or --force")
     if os.path.exists(output) and not os.path.isfile(output):  # noqa: PTH110, PTH113 a name too long is none
-        # A file in the place of a pipe or of /dev/null is no capture that anybody asked for.
+        # A file in the place of a pipe or of /dev/null is no capture that anything asked for.
         raise InputError(str(output), "not a regular file", "a new file, or one that --force may replace")
     problem = why_not_writable(output.parent, exists=True)
     if problem is not None:

@@ -58,7 +58,7 @@ RUNS_VARIABLE = "PINPROOF_RUNS"
 
 
 def runs_place() -> Path:
-    """Return where runs are saved unless told otherwise: nothing piles up where somebody happens to stand."""
+    """Return where runs are saved unless told otherwise: nothing piles up where a user happens to stand."""
     named = os.environ.get(RUNS_VARIABLE)
     if named:
         return Path(named)

@@ -190,7 +190,7 @@ def _run_all(
     scenarios: tuple[Scenario, ...], reasons: dict[str, str | None], topology: Topology, settings: execute.Settings
 ) -> tuple[list[ScenarioResult], HostUnsupportedError | None]:
     """Run the scenarios that have no reason to be skipped, one after the other, until a signal asks to stop, or
-    somebody's work begins here: that is returned too.
+    other work begins here: that is returned too.
     """
     results: list[ScenarioResult] = []
     came: HostUnsupportedError | None = None

@@ -140,7 +140,7 @@ def warn_of(directory: Path, *, exists: bool = False) -> None:
 
 
 def warn_of_cache() -> None:
-    """Warn before the probes are loaded that they are compiled anew, because what is kept might be somebody else's."""
+    """Warn before the probes are loaded that they are compiled anew, because what is kept might be another's."""
     from probes import unit  # what it imports is needed by the verbs that observe alone
 
     problem = unit.strange(Path("/"))

@@ -16,7 +16,7 @@ from toolkit.session.windows.open_faults import OpenFaults, of_node
 from validators.rules import exclusive_cpus
 
 EVERY_S = 10.0
-"""Unless somebody says otherwise."""
+"""Unless something says otherwise."""
 LOOKS = 1000
 """So many times as long as a look at the open window has kept a CPU busy there is none: a thousandth of it. On a node
 of hundreds of containers windows end before that, and say more."""
@@ -88,7 +88,7 @@ class LiveLines:
             show_line(line)
 
     def _look(self, state: SessionState, now_s: float) -> None:
-        """Take what the open window shows: what claims ran outside their CPUs only where somebody has reported that."""
+        """Take what the open window shows: what ran outside only where that was reported."""
         if state.open is None:
             return
         if self._goes_on:

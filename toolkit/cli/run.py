@@ -173,7 +173,7 @@ def _run_json(plans: list[Planned], settings: execute.Settings) -> tuple[Outcome
 
 
 def _each(plans: list[Planned], settings: execute.Settings, one: Callable[[Planned], None]) -> int:
-    """Run one plan after the other; the first that cannot be run, a signal, or somebody's work that has begun here
+    """Run one plan after the other; the first that cannot be run, a signal, or other work that has begun here
     meanwhile, ends the loop and is reported.
 
     :returns: the exit code of what ended the loop, or 0.

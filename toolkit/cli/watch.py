@@ -283,7 +283,7 @@ def _follower(
             "leave it out (claims and capture take it)"
         )
     if kubelet:
-        # Not at the top: everybody else does without what a kubelet's node is read with, a fifth of the start.
+        # Not at the top: the others do without what a kubelet's node is read with, a fifth of the start.
         from toolkit.sources.kubelet.follow import KubeletSource
 
         return Follower(KubeletSource(places, every_s, kept), hierarchy_of(places.root), show_line)

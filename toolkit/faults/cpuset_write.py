@@ -1,4 +1,4 @@
-"""Somebody else writes a container's cpuset: a CPU manager of another make, an operator's shell, a runtime's update."""
+"""Another writes a container's cpuset: a CPU manager of another make, an operator's shell, a runtime's update."""
 
 from __future__ import annotations
 

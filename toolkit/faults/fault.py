@@ -127,7 +127,7 @@ class Word:
     :param aim: what is planted for a control, where ``when`` is ``SANDBOX``.
     :param idle: why the deed would change nothing for a target; ``None`` if it does.
     :param load: what the target runs besides, so that what the fault allows is made use of.
-    :param watch_s: how long it is watched, at most. Who makes use of it is waited for besides (``load``).
+    :param watch_s: how long it is watched, at most. What makes use of it is waited for besides (``load``).
     :param vary: see ``When.PROMISE`` and ``When.NODE``. :param promise: see ``When.CLAIMS``.
     :param rewrite: see ``When.STATE_FILES``.
     """

@@ -1,4 +1,4 @@
-"""An interrupt is delivered to a CPU that is somebody's own.
+"""An interrupt is delivered to a CPU that is another's own.
 
 Source: Documentation/core-api/irq/irq-affinity.rst.
 """

@@ -1,4 +1,4 @@
-"""Somebody else writes the NUMA nodes that a container's memory may lie on."""
+"""Another writes the NUMA nodes that a container's memory may lie on."""
 
 from __future__ import annotations
 

@@ -48,6 +48,6 @@ FAULT = Fault(
     prepare=prepare,
     load=WorkloadKind.SPIN,
     consequences=(),
-    # The bandwidth becomes quotaUs of each periodUs (-1: none), whoever has it.
+    # The bandwidth becomes quotaUs of each periodUs (-1: none), whatever has it.
     words=(Word(word="set-quota", when=When.SANDBOX, watch_s=AT_ONCE_S, aim=_set),),
 )

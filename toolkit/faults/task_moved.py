@@ -24,7 +24,7 @@ def prepare(host: Host, injection: Injection) -> Alternatives:
     pids = sorted(set().union(*members.values()))
     if not pids:
         raise InputError(f"--target {cgroup}", "it has no process", "a cgroup with a process to move")
-    # A main process may only wait for its children. Numbers do not say who is younger: they begin again at the top.
+    # A main process may only wait for its children. Numbers do not say what is younger: they begin again at the top.
     parents = {pid for pid in pids if set(procfs.children(pid, host.root) or ()) & set(pids)}
     pid = next((one for one in reversed(pids) if one not in parents), pids[-1])
     began = procfs.start_time(pid, host.root)

@@ -186,7 +186,7 @@ class Changes:
 class FleetAnswer:
     """Many nodes in one answer.
 
-    :param counts: outcome -> number of nodes. :param expected: how many hosts were; ``None``: nobody said.
+    :param counts: outcome -> number of nodes. :param expected: how many hosts were; ``None``: nothing said.
     :param outliers: the farthest; ``outliers_count`` is the number of all.
     """
 

@@ -15,7 +15,7 @@ from toolkit.model.node_record import NodeOutcome
 from validators.registry import measure_of
 
 SMALLEST_GROUP = 8
-"""Nodes; of fewer nobody knows what is usual."""
+"""Nodes; of fewer nothing knows what is usual."""
 MAX_OUTLIERS = 200
 
 

@@ -1,6 +1,6 @@
 """What a gate is told: smallest effects, how many repeats, and which findings are waived until when. A YAML file. Pure.
 
-A waiver ends with its day (UTC), at most half a year ahead: one that nobody renews must not hide a defect for ever.
+A waiver ends with its day (UTC), at most half a year ahead: one that nothing renews must not hide a defect for ever.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ MAX_PAIRS = 60
 
 
 def _libraries() -> tuple[Any, Any]:
-    """Return numpy and scipy.stats: of those who compare repeats, never of a node.
+    """Return numpy and scipy.stats: of those that compare repeats, never of a node.
 
     :raises HostUnsupportedError: they are not installed.
     """

@@ -34,7 +34,7 @@ _LAST_KIND = 19
 """``BTF_KIND_ENUM64``: the size of an item of a later kind is not known, so nothing behind it can be read."""
 _MAX_DEPTH = 32
 _READING = threading.Lock()
-"""Who needs it while another reads it waits: it is read once."""
+"""What needs it while another reads it waits: it is read once."""
 _OWN_ORDER = "<" if sys.byteorder == "little" else ">"
 
 

@@ -184,7 +184,7 @@ def _authors(root: Path) -> Capability:
     """Without it a report states what differs from the promise, but not which task wrote it."""
     remedy = (
         "a kernel with BPF trampolines (x86 5.5, arm64 6.0) and no policy against them; until then `watch "
-        "--trace-syscalls` names who writes control files and changes affinity masks, at some 35 ns for every system "
+        "--trace-syscalls` names which tasks write control files and change masks, at some 35 ns for every system "
         "call of the machine (x86)"
     )
     try:

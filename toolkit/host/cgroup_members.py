@@ -1,7 +1,7 @@
 """Which processes and threads are in a cgroup and its descendants.
 
 Lists of the v2 hierarchy can be read through descriptors that stay open. Those of v1 hierarchies are opened each time:
-the kernel makes one for all who have it open, and shows it to them for a second.
+the kernel makes one for all that have it open, and shows it to them for a second.
 
 Source: Documentation/admin-guide/cgroup-v2.rst ("Threads"), cgroup-v1/cgroups.rst; kernel/cgroup/cgroup.c
 (``__cgroup_procs_start``: begins anew at position 0), cgroup-v1.c (``CGROUP_PIDLIST_DESTROY_DELAY``).

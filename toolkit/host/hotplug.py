@@ -76,7 +76,7 @@ class HotplugMonitor:
     """Context manager that collects hotplug events in a thread that sleeps until there is one.
 
     :param start_ns: CLOCK_MONOTONIC time that events are relative to; 0: absolute.
-    :param synthetic: also take events that somebody made by writing to a CPU's ``uevent`` file.
+    :param synthetic: also take events that something made by writing to a CPU's ``uevent`` file.
     :param on_event: called after each event, in that thread.
     """
 
@@ -96,7 +96,7 @@ class HotplugMonitor:
         self._events: list[HotplugEvent] = []
         self._lapses: list[Lapse] = []
         self._heard_ns = 0  # everything sent before was received
-        self._wanted_ns = 0  # somebody wants to know whether what was sent until then has been received
+        self._wanted_ns = 0  # something wants to know whether what was sent until then has been received
         self._caught_up = threading.Event()
         self._thread: threading.Thread | None = None
         self._wake = -1
@@ -137,7 +137,7 @@ class HotplugMonitor:
 
     @property
     def events(self) -> tuple[HotplugEvent, ...]:
-        """Everything seen so far, oldest first, that nobody has taken."""
+        """Everything seen so far, oldest first, that nothing has taken."""
         with self._lock:
             return tuple(self._events)
 

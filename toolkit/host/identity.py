@@ -16,7 +16,7 @@ from toolkit.model.topology import Topology
 from toolkit.text.names import printable
 
 NODE, SALT, JOB = "PINPROOF_NODE", "PINPROOF_FLEET_SALT", "PINPROOF_JOB"
-"""Variables of the environment by which whoever starts pinproof says what the machine cannot."""
+"""Variables of the environment by which whatever starts pinproof says what the machine cannot."""
 MAX_CHARACTERS = 253
 """Of a node's name, as of a Kubernetes object's."""
 SYSCTLS = (
@@ -41,7 +41,7 @@ _BUILD = re.compile(r"^Linux version \S+ (?:\(.*\) )?(?=#)")
 def read_identity(root: Path, topology: Topology, environ: Mapping[str, str] = os.environ) -> Identity:
     """Read the facts below ``root``, each of them without root's rights; what is not there is empty.
 
-    :param topology: the machine, for its class. :param environ: what whoever starts pinproof says.
+    :param topology: the machine, for its class. :param environ: what whatever starts pinproof says.
     """
     tree = SysTree(root)
     machine_id = tree.name("etc/machine-id") or tree.name("var/lib/dbus/machine-id") or ""

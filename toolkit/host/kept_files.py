@@ -4,7 +4,7 @@ Opening one costs seven times what reading it does, and a node has ten thousand.
 name: when its cgroup or its controller is removed the kernel says ENODEV. Then all of that folder is opened anew, and
 what was made under its name is read, or nothing. A v1 cgroup may be renamed, which the kernel does not say:
 :meth:`KeptFiles.renew` looks. Only files of cgroup file systems are kept: elsewhere one that is replaced under its name
-stays what it was for who has it open.
+stays what it was for what has it open.
 
 Source: fs/kernfs/file.c (``kernfs_seq_start``: ENODEV), kernel/cgroup/cgroup-v1.c (``cgroup1_rename``; v2 has none),
 fs/seq_file.c (``seq_read_iter``: at position 0 a file is shown anew; the buffer stays), statfs(2),
@@ -57,7 +57,7 @@ class _Folder:
 
 
 class KeptFiles:
-    """Of a process, for all who read control files; may be used by any thread.
+    """Of a process, for all that read control files; may be used by any thread.
 
     :param most: descriptors. :param share: and one in so many of those that this process may have.
     """
@@ -175,7 +175,7 @@ class KeptFiles:
         self.forget([folder for folder, inode in known.items() if _inode(folder) != inode])
 
     def close(self) -> None:
-        """Close all; whoever reads on opens what it reads."""
+        """Close all; whatever reads on opens what it reads."""
         with self._lock:
             self._most = 0
             for folder in tuple(self._folders):

@@ -77,7 +77,7 @@ def _read_member(pid: int, root: Path, mems: CpuSet | None) -> tuple[Usage | Non
 
     A v1 cpuset leaves such pages where they are (``memory_migrate``), v2 moves them some time later; the memory goes
     when the process becomes the container's program, as each exec probe does. A name proves nothing: it counts for as
-    long as a runtime was seen to have it, and for whoever began so lately; then the pages are judged.
+    long as a runtime was seen to have it, and for whatever began so lately; then the pages are judged.
     Source: kernel/cgroup/cpuset.c, ``cpuset_attach``; docs/facts.md, "Normal on a healthy node".
     """
     usage = read_numa_maps(pid, root)

@@ -102,7 +102,7 @@ LOCKED_ON = frozenset(
     VolumeAttributesClass WinDSR WinOverlay
     """.split()  # noqa: SIM905 - one name a line would be 240 lines
 )
-"""Gates that v1.36 no longer lets anybody switch off."""
+"""Gates that v1.36 no longer lets anything switch off."""
 
 LOCKED_OFF = frozenset(["AllowOverwriteTerminationGracePeriodSeconds", "GitRepoVolumeDriver", "SeparateCacheWatchRPC"])
-"""Gates that v1.36 no longer lets anybody switch on."""
+"""Gates that v1.36 no longer lets anything switch on."""

@@ -1,6 +1,6 @@
 """Every field of KubeletConfiguration v1beta1, of all parts of the kubelet, with the release that it came with.
 
-A kubelet reads its configuration leniently: what is no field is logged and left out, and who wrote it believes it set.
+A kubelet reads its configuration leniently: what is no field is logged and left out, and what wrote it believes it set.
 Inside a field names are known where the type is the kubelet's own; of mappings, and of types of other libraries
 (``logging``, ``tracing``, ``registerWithTaints``), what is inside is not looked at. No field was ever taken away.
 

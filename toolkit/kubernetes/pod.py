@@ -92,8 +92,8 @@ class Pod:
     the order in which the kubelet allocates.
 
     :param resources: the pod-level budget, where the manifest has one.
-    :param overhead: what its RuntimeClass needs beside the containers; it changes nobody's QoS class.
-    :param invalid: why the API server would not take the pod; empty if it would, or if nobody asked.
+    :param overhead: what its RuntimeClass needs beside the containers; it changes no pod's QoS class.
+    :param invalid: why the API server would not take the pod; empty if it would, or if nothing asked.
     """
 
     uid: str

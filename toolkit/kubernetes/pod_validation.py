@@ -67,7 +67,7 @@ def _check_pages(name: str, amount: Quantity, place: str) -> None:
 
 
 def _check_alone(resources: Resources, place: str) -> None:
-    """Huge pages are given only to who asks for CPU or memory, too."""
+    """Huge pages are given only to what asks for CPU or memory, too."""
     names = {*resources.requests, *resources.limits}
     huge = sorted(name for name in names if name.startswith(HUGEPAGES_PREFIX))
     if huge and not names & {CPU, MEMORY}:

@@ -1,7 +1,7 @@
 """What kubelets of different releases do differently, one row a behaviour: the one place that knows release numbers.
 
-Who reads a node, plans for it or judges it asks a row, never a number: :meth:`Behaviour.of`. A release that is newer
-than :data:`NEWEST` is answered as that one, and who depends on it says so (:mod:`toolkit.kubernetes.kubelet_version`).
+What reads a node, plans for it or judges it asks a row, never a number: :meth:`Behaviour.of`. A release that is newer
+than :data:`NEWEST` is answered as that one, and what depends on it says so (:mod:`toolkit.kubernetes.kubelet_version`).
 
 Source: each row's own. Where a row names a pull request, the series is that of the release that it came with.
 """

@@ -111,5 +111,5 @@ class ScanGap:
 
 
 def kind_of_spot(text: str) -> str:
-    """Return what two runs have in common of a blind spot: "3 of 100 ..." and "4 of 120 ..." are one, whoever it is."""
+    """Return what two runs have in common of a blind spot: "3 of 100 ..." and "4 of 120 ..." are one."""
     return _TASKS.sub("TASKS", _NUMBER.sub("#", text))

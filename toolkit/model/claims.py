@@ -20,7 +20,7 @@ class Isolation(StrEnum):
     """Which tasks may share the claim's CPUs."""
 
     CONTAINER = "container"
-    """Nobody: the CPUs are exclusive to this container."""
+    """Nothing: the CPUs are exclusive to this container."""
     POD = "pod"
     """Containers of the same pod (pod shared pool)."""
     HOST = "host"
@@ -154,7 +154,7 @@ class Claim:
     requested_mems: CpuSet | None = None
     """The same of memory nodes."""
     contended: bool = True
-    """Whether a part of contended CPU time is promised besides the weight; ``False``: nobody says that it competes."""
+    """Whether a part of contended CPU time is promised besides the weight; ``False``: nothing says that it competes."""
 
     @property
     def exclusive(self) -> bool:

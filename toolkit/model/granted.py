@@ -99,7 +99,7 @@ def made_anew(evidence: Evidence) -> tuple[Granted, ...]:
 
 
 def _promised_next(name: str, at_ns: int, evidence: Evidence) -> CpuSet:
-    """Return the CPUs of a claim's next life; none where nobody has spoken of it yet."""
+    """Return the CPUs of a claim's next life; none where nothing has spoken of it yet."""
     changes = sorted((one for one in evidence.claim_changes if one.at_ns >= at_ns), key=lambda one: one.at_ns)
     later = (*(one.claim for one in changes), *evidence.later)
     return next((one.cpus for one in later if one.name == name and one.cpus is not None), CpuSet())

@@ -49,7 +49,7 @@ class Identity:
     :param kernel_build: the kernel's build beside its release: number, flavour, date.
     :param kubelet: its version. :param runtime, oci_runtime: with their names: ``containerd 2.4.0``, ``runc 1.3.2``.
     :param feature_gates: those that the running kubelet's configuration sets.
-    :param sysctls: those that decide who runs where and when, by name.
+    :param sysctls: those that decide what runs where and when, by name.
     :param programs: hash of the sources of the BPF programs.
     """
 

@@ -1,4 +1,4 @@
-"""What a node says about its own containers, beside what is observed: a part of the evidence, whoever reads it."""
+"""What a node says about its own containers, beside what is observed: a part of the evidence, whatever reads it."""
 
 from __future__ import annotations
 

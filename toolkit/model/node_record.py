@@ -1,7 +1,7 @@
 """What the controller of a fleet knows of one inventory host after a play: ``RESULTS/<host>/record.json``.
 
 The node may be full, hang or be gone: the controller writes the record from what it has in hand, so each host of the
-inventory has one. ``ansible/README.md`` says who writes it when.
+inventory has one. ``ansible/README.md`` says what writes it when.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ RECORD_FILE = "record.json"
 
 
 class NodeOutcome(StrEnum):
-    """How a node came out of a play, by cause. The last three are said by who reads many records, never by a play."""
+    """How a node came out of a play, by cause. The last three are said by what reads many records, never by a play."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -23,7 +23,7 @@ class NodeOutcome(StrEnum):
     UNSUPPORTED = "unsupported"
     """This node lacks something that pinproof needs."""
     AT_WORK = "at-work"
-    """Somebody's work is on the node, and a job that makes load was refused: not green, and nothing is missing."""
+    """Other work is on the node, and a job that makes load was refused: not green, and nothing is missing."""
     NO_SPACE = "no-space"
     TIMED_OUT = "timed-out"
     """The job, or the whole node, did not answer within its time."""

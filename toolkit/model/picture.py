@@ -26,7 +26,7 @@ class Unlisted:
 
     :param claim: the name of its claim, which promises nothing.
     :param doubt: why it may be normal; empty: CPUs were written there that are not those of the cgroup above, which
-        nobody does for a pod sandbox, and the runtime misses no container of that pod.
+        nothing does for a pod sandbox, and the runtime misses no container of that pod.
     """
 
     claim: str

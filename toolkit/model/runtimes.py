@@ -64,7 +64,7 @@ MOVERS = INIT_NAMES | {
     *("libvirtd", "virtqemud", "slurmd", "slurmstepd", "apptainer", "starter"),
 }
 """How tasks are called (15 bytes) that make containers, services, jobs and virtual machines, and move tasks between
-their cgroups: whoever has such a name and is in no pod moves by right."""
+their cgroups: whatever has such a name and is in no pod moves by right."""
 INIT_NS = 1_600_000_000
 """The most CPU time that a runtime may spend on a CPU in a new cgroup: ``runc init`` sat there unpinned for 0.3 to
 1.6 s on a kubelet's node. Under load it once was 12 s, most of which it waited for a CPU: no start needs more of it."""

@@ -95,7 +95,7 @@ class Session:
     """What ``session.json`` holds.
 
     :param cmdline, cgroup: the kernel's command line, and ``v2``, ``hybrid`` or ``v1``: facts that fleets compare.
-    :param complete: all scenarios that fit were run; a signal or somebody's work may have ended it before.
+    :param complete: all scenarios that fit were run; a signal or other work may have ended it before.
     :param blind_spots: what was not seen, without its numbers -> in how many scenarios.
     :param files: each file beside ``session.json`` that holds a run -> its SHA-256, in hexadecimal.
     :param counts: outcome -> number of scenarios, those that do not fit this machine (``skipped``) included.

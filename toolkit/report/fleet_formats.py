@@ -26,7 +26,7 @@ from toolkit.report.fleet_table import (
 from toolkit.report.text import printable
 
 MARKDOWN_BYTES = 60_000
-"""As much as a comment on a pull request may hold (65,536 characters on GitHub), with room for who posts it."""
+"""As much as a comment on a pull request may hold (65,536 characters on GitHub), with room for what posts it."""
 Case = tuple[str, str, str, str]
 """Class name, name, outcome, message."""
 

@@ -1,4 +1,4 @@
-"""One row per node, scenario, rule and subject, as Parquet: the contract for questions that nobody thought of.
+"""One row per node, scenario, rule and subject, as Parquet: the contract for questions that nothing thought of.
 
 The rows are read from the sessions and results themselves, one file at a time; pyarrow writes them (``pip install
 'pinproof[fleet]'``), which nothing else of pinproof needs. ``docs/fleet.md`` has every column.

@@ -1,4 +1,4 @@
-"""A fleet's answer as text: how many of each, what is new, what is broken where, then the nodes that need somebody."""
+"""A fleet's answer as text: how many of each, what is new, what is broken where, then the nodes that need something."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def render_fleet(answer: FleetAnswer, *, verbose: bool = False) -> str:
 
 
 def headline(answer: FleetAnswer) -> str:
-    """Return how many of each, and who is missing."""
+    """Return how many of each, and what is missing."""
     nodes = [row for row in answer.nodes if row.expected]
     text = f"{count(len(answer.nodes), 'node')}: {counted(answer.counts)}"
     if answer.expected is not None:
         missing = answer.counts.get(NodeOutcome.NEVER, 0)
         text += f"; {answer.expected} expected, {missing} of them never reported"
         others = len(answer.nodes) - len(nodes)
-        text += f", {others} reported that nobody expects" if others else ""
+        text += f", {others} reported without being expected" if others else ""
     return text + "."
 
 
@@ -152,7 +152,7 @@ def _nodes(nodes: Sequence[Node], *, verbose: bool) -> str:
 
 
 def _cause(row: Node) -> str:
-    return "; ".join((row.cause, *row.notes, *(() if row.expected else ("nobody expects it",))))
+    return "; ".join((row.cause, *row.notes, *(() if row.expected else ("it was not expected",))))
 
 
 def _classes(answer: FleetAnswer) -> str:

@@ -62,7 +62,7 @@ class Pending:
     _spent_ns: dict[tuple[int, int, str, int], int] = field(default_factory=dict)
     """CPU and task without a claim -> what of it was taken."""
     _owners: dict[int, str] | None = None
-    """CPU -> who owned it when this window was looked at last; ``None``: it was not."""
+    """CPU -> what owned it when this window was looked at last; ``None``: it was not."""
     _window_ns: int = -1
 
     def take_new(self, evidence: Evidence) -> bool:
@@ -92,7 +92,7 @@ class Pending:
         With policy ``strict-isolation`` system tasks are violations, which verdicts name.
 
         :param layers: verdicts about the layers, limits and state files of the node.
-        :param kept: about who ran on CPUs of a claim: where one has passed, tasks of other pods broke nothing (a
+        :param kept: about what ran on CPUs of a claim: where one has passed, tasks of other pods broke nothing (a
             runtime that makes a container).
         """
         alone = {verdict.subject for verdict in kept if verdict.outcome is Outcome.PASSED}

@@ -244,7 +244,7 @@ def _claims(counters: Counters) -> Iterator[Metric]:
 
 
 def _label(text: str) -> str:
-    """Make a label of a stranger's text: one line for everybody. The client escapes what the format needs."""
+    """Make a label of a stranger's text: one line for everything. The client escapes what the format needs."""
     return printable(text)
 
 

@@ -28,8 +28,8 @@ SUFFIX = ".prom"
 class MetricsFile:
     """Writes the file when the block begins, every :data:`PERIOD_S`, and when it ends: then with the observer down.
 
-    :param complain: called with one line when the file cannot be written any more. Nobody else may hear of it: what the
-        file says then grows old, by its own time of the last window.
+    :param complain: called with one line when the file cannot be written any more. Nothing else may hear of it: what
+        the file says then grows old, by its own time of the last window.
     :raises InputError: it cannot be written at the beginning, or node_exporter would not read it.
     """
 

@@ -113,7 +113,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a client that went away: everybody who can connect could fill the log."""
+        """Say nothing of a client that went away: everything that can connect could fill the log."""
 
 
 def _cut(client: socket.socket) -> None:

@@ -65,7 +65,7 @@ def says_itself(content: bytes, data: object, indent: int | None) -> bool:
     """Say whether a text is what its own value is written as: then every reader reads it alike.
 
     A key that comes twice is once in the value, and what is no finite number is written otherwise. ``False`` says
-    nothing: the text may have been written by somebody else.
+    nothing: the text may have been written by another.
 
     :param data: what the text was read as.
     """

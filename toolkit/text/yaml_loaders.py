@@ -1,7 +1,7 @@
 """Readers of YAML that refuse what would silently lose or multiply data: one for any text, and a quick one for our own.
 
 PyYAML scans a text in Python, a character at a time. Its binding of libyaml scans in C and gives the same events, six
-times as fast; how deep a text may be nested is not ours to say there. What ships with pinproof is nobody's attack.
+times as fast; how deep a text may be nested is not ours to say there. What ships with pinproof is no attack.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ the scanner looks ahead over a thousand characters, each of which may begin anot
 
 
 class _Refusing(Composer, SafeConstructor):
-    """What is refused, whoever scans."""
+    """What is refused, whatever scans."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         # A file of a few lines could grow to gigabytes when its aliases are expanded.

@@ -1,4 +1,4 @@
-"""Sums that must come out, whoever counted: what ran on one CPU, and details beside the row that they are details of.
+"""Sums that must come out, whatever counted: what ran on one CPU, and details beside the row that they are details of.
 
 Source: docs/principles.md; one CPU runs one task at a time.
 """

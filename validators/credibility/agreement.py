@@ -9,7 +9,7 @@ ledger cuts intervals at the tracepoint, the kernel reads the run queue's clock 
 ``__schedule()``: what one task gains there the next one loses, less than 1 us a switch. A switch that a wake-up asked
 for is the exception: the run queue's clock was read when the task was put on the queue, ``wakeup_preempt()`` lets
 ``__schedule()`` skip a second reading (``rq_clock_skip_update``), so the woken task pays for what comes in between, and
-who ran until then does not. On a busy CPU that is what is left of the interrupt, measured 6 us; on an idle one the way
+what ran until then does not. On a busy CPU that is what is left of the interrupt, measured 6 us; on an idle one the way
 out of idle, which in a guest goes through the hypervisor: 8-15 us where the host is quiet. The ledger measures it
 (``arrival_lag_ns``, ``departure_lag_ns``: the scheduler's clock at the task's arrival, against its own at the switch).
 Where the kernel keeps no arrivals: 10 us and the idle state's latency that the kernel reports on hardware, 50 us in a

@@ -1,4 +1,4 @@
-"""What the parts of one observation must say alike, because one reading made them; if they do not, somebody edited it.
+"""What the parts of one observation must say alike, because one reading made them; if they do not, something edited it.
 
 Not a matter of what was missed: these numbers are written from the same counters at the same moment, or one is the part
 of the other by construction. So they are equal to the nanosecond, however busy the host was, and need no tolerance.
@@ -109,7 +109,7 @@ def _transition(claim: Claim, evidence: Evidence) -> Iterator[str]:
 
 
 def _joined_ns(claim: Claim, evidence: Evidence) -> int | None:
-    """Return how long tasks were between the attaches of their joinings, at most; ``None``: nobody was moved.
+    """Return how long tasks were between the attaches of their joinings, at most; ``None``: nothing was moved.
 
     One whose other attach was in the window before, or is in the next one, has one here.
     """

@@ -212,7 +212,7 @@ def _followed(evidence: Evidence) -> list[str]:
     following = evidence.following
     if following is None:
         return []
-    # Limits that nobody promises are no reason why nobody answered.
+    # Limits that nothing promises are no reason why nothing answered.
     missing = [line for line in following.missing if not line.startswith(f"{LIMITS}: ")]
     why = f" ({summary(missing)})" if following.unanswered and missing else ""
     if following.unanswered and not following.readings:

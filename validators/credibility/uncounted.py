@@ -1,7 +1,7 @@
 """What the evidence should say and does not, where no blind spot says why: parts that are missing from a whole.
 
-Whoever observes names what was not seen. Here the numbers themselves are asked, so that a hole that nobody named leaves
-nothing passed either. Each is an absence: it takes a ``passed`` away, and proves nothing.
+Whatever observes names what was not seen. Here the numbers themselves are asked, so that a hole that nothing named
+leaves nothing passed either. Each is an absence: it takes a ``passed`` away, and proves nothing.
 """
 
 from __future__ import annotations

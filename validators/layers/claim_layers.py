@@ -73,7 +73,7 @@ class ClaimLayers:
         """Return whether the runtime's word ``one`` is such an old one: it was said while the cgroup had its promise.
 
         That may have changed since: the cgroup follows within ``limit_ns``. A cgroup that changed while the word stood
-        was written by somebody.
+        was written by something.
         """
         if run.first_ns > max(0, one.first_ns):
             return False

@@ -73,7 +73,7 @@ def _layers(claim: Claim, evidence: Evidence) -> ClaimLayers | None:
 
 
 def _without_threads(claim: Claim, evidence: Evidence, verdict: Verdict) -> Verdict:
-    """What is promised holds only if threads hold it, and nobody read one: undecided where ``affinity-mask`` is, too.
+    """What is promised holds only if threads hold it, and nothing read one: undecided where ``affinity-mask`` is, too.
 
     One that came or went was gone between two readings. A container that slept for the whole window has threads all the
     same: that none ran is no doubt here.
@@ -146,7 +146,7 @@ def _lag(
             if last and not old:
                 measures["lag_ms"] = lasted_ns / 1e6
             if not promised.cpus:
-                # K-kubelet-2: it skips empty sets, so who shared keeps CPUs that are all another's.
+                # K-kubelet-2: it skips empty sets, so what shared keeps CPUs that are all another's.
                 text += "; the shared pool is empty, and no reconcile repairs it"
             if claim.isolation is Isolation.HOST and carried.cpus and carried.cpus <= promised.cpus:
                 found.append((Outcome.PASSED, f"{text}; it may have more than it has: growing late is no fault"))

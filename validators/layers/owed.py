@@ -73,7 +73,7 @@ def _at_the_bound(one: GivingBack, cgroup: list[Stretch], evidence: Evidence) ->
     at_ns = max(one.limit_ns, 0)
     had = [run for run in cgroup if run.first_ns <= at_ns]
     if not had:
-        return Outcome.FAILED  # nobody knows better than the runtime
+        return Outcome.FAILED  # nothing knows better than the runtime
     if not had[-1].cpus & one.cpus:
         return Outcome.PASSED
     without = (run.first_ns for run in cgroup if run.first_ns > at_ns and not run.cpus & one.cpus)

@@ -95,7 +95,7 @@ def _judge(rule: str, claim: Claim, stated: _Stated, claims: ClaimSet, evidence:
         reason = "nothing of it runs yet, or any more: the runtime writes its files while it makes it"
         return Verdict(rule=rule, subject=claim.name, outcome=Outcome.SKIPPED, reason=reason, measures={})
     if evidence.picture is not None and claim.name in evidence.picture.perhaps_made:
-        reason = "no thread but a runtime's is in it, and nobody says whether it runs: it may still be made"
+        reason = "no thread but a runtime's is in it, and no source says whether it runs: it may still be made"
         return Verdict(rule=rule, subject=claim.name, outcome=Outcome.UNDECIDED, reason=reason, measures={})
     said = {
         "checkpoint_cpus": stated.state,
@@ -166,7 +166,7 @@ def _drift(claim: Claim, stated: _Stated, still: Picture, offline: CpuSet) -> Fi
         return None  # The kernel took them out; rule checkpoint names what is assigned and offline.
     text = f"{Layer.RUNTIME} and {Layer.CGROUP} differ: {cpus_text(stated.asked)} against {found or 'none'}: drift"
     late = claim.isolation == "host" and stated.state == stated.asked
-    stuck = stated.threads is not None and stated.threads <= found <= stated.asked  # Nobody has reconciled.
+    stuck = stated.threads is not None and stated.threads <= found <= stated.asked  # Nothing has reconciled.
     if late and stated.threads is not None and stated.threads <= stated.asked and not stuck:
         return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings (threads have the new set)"
     if claim.name in still.behind:
@@ -295,7 +295,7 @@ def _nodes(stated: _Stated, evidence: Evidence) -> Finding | None:
 
 
 def _unread(claim: Claim, stated: _Stated) -> Finding | None:
-    """What layers promise holds only where the cgroup has it, and nobody read that."""
+    """What layers promise holds only where the cgroup has it, and nothing read that."""
     if _is(stated) is not None or not (stated.state or stated.asked):
         return None
     return Outcome.UNDECIDED, f"the CPU set of {claim.cgroup} is not known"

@@ -1,5 +1,5 @@
 """Pods that the kubelet refused for a reason that its documentation does not give: layer by layer nothing is wrong, but
-who looks for the cause is led astray.
+what looks for the cause is led astray.
 
 Where the Topology Manager's policy is ``restricted`` or ``single-numa-node``, a pod whose CPUs or memory cannot be
 aligned is documented to be refused with ``TopologyAffinityError``.

@@ -37,7 +37,7 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> list[Verdict]:
 
 
 def _unlisted(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, doubt: str) -> Verdict | None:
-    """A set that somebody has written is a container's, and one that is not listed is nobody's: nobody moves it."""
+    """A set that something has written is a container's, and one that is not listed is no claim's: nothing moves it."""
     files = view.files_of(evidence.files_before, claim.cgroup)
     held = (files.cpus_effective if files.cpus_effective is not None else files.cpus) if files else None
     owned, owners = foreign(claim, claims, held or CpuSet())

@@ -100,7 +100,7 @@ def even(stand: Stand, evidence: Evidence, machine: Nodes) -> Found:
 
 
 def closest(stand: Stand, evidence: Evidence, machine: Nodes) -> Found:
-    """Report whether several nodes are those that are nearest to each other; who has such nodes must keep to them."""
+    """Report whether several nodes are those that are nearest to each other; what has such nodes must keep to them."""
     distances = groups.distances(evidence)
     sets = sets_in_force(stand, evidence)
     if isinstance(sets, str):

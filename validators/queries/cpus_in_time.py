@@ -1,6 +1,6 @@
 """Which CPU set a control file may hold at a moment: that of the epoch, or one that was just being replaced.
 
-Whoever is followed (podman, docker, systemd, Slurm) writes the file some time before its new word is known here.
+Whatever is followed (podman, docker, systemd, Slurm) writes the file some time before its new word is known here.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def earlier_life(claim: Claim, claims: ClaimSet, evidence: Evidence) -> EarlierL
 
 
 def _end_ns(transitions: tuple[Transition, ...], known_ns: int) -> int:
-    """Return when a life ended: its cgroup went, or whoever follows it knew. :param known_ns: when the next one was."""
+    """Return when a life ended: its cgroup went, or its follower knew. :param known_ns: when the next one was."""
     before = [one for one in transitions if one.start_at_ns <= known_ns]
     last = [max((one.start_at_ns for one in before if one.what == what), default=known_ns) for what in ENDS]
     return min(last)

@@ -16,7 +16,7 @@ from toolkit.model.runtimes import SETUP_NS
 from validators.queries import cpus_in_time, view
 
 GAP_LIMIT_NS = 3 * view.NANOSECONDS
-"""Control files are read once a second, or when they are written to; where nobody looked for three times as long, a
+"""Control files are read once a second, or when they are written to; where nothing looked for three times as long, a
 change may have been put back unseen."""
 SWEPT_LIMIT_NS = 45 * view.NANOSECONDS
 """Where every write is reported, all files are read every 30 s at least (a node with hundreds of claims), and on a busy
@@ -54,7 +54,7 @@ def unread_ns(evidence: Evidence) -> int:
     """Return the longest time in which what a control file said may have changed without being read."""
     gap_ns, unwatched_ns = evidence.coverage.file_gap_ns, evidence.coverage.file_unwatched_ns
     if unwatched_ns > 0 and gap_ns <= SWEPT_LIMIT_NS:
-        # Who changes a file writes to it: that was reported, and then it was read.
+        # What changes a file writes to it: that was reported, and then it was read.
         return unwatched_ns
     return gap_ns
 

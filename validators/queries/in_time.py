@@ -18,7 +18,7 @@ from validators.queries import file_history
 def promised_at(at_ns: int, promised: tuple[ClaimChange, ...]) -> tuple[Claim, ...]:
     """Return what a value read then may be by: the version in force, and one that was just being replaced by the next.
 
-    Whoever resizes writes the file some time before the new promise is known here, or a moment after it.
+    Whatever resizes writes the file some time before the new promise is known here, or a moment after it.
     """
     ends = [*(one.at_ns for one in promised[1:]), None]
     return tuple(

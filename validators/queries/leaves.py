@@ -3,7 +3,7 @@
 A task that is moved out has the claim's promises no more, and keeps its work: where it runs is still the claim's doing.
 A runtime comes and goes, and no claim is broken by that. Two things show it, and no name of the moved task does:
 
-- who moved it is a runtime or a service manager, by its name, and is itself a part of the host: in no pod, and in no
+- what moved it is a runtime or a service manager, by its name, and is itself a part of the host: in no pod, and in no
   claim but a service's of the host;
 - it had come from outside, and leaves with the program that it came with (a visit): what a claim's container runs was
   executed inside. Of a visit what a runtime needs is excused: with more CPU time on CPUs that are watched it is none.
@@ -58,7 +58,7 @@ def owner_of(row: Intruder, claims: ClaimSet, evidence: Evidence) -> OwnerClass:
 
 
 def told(moves: tuple[CgroupMove, ...], evidence: Evidence, *, where: str = "its cgroup") -> str:
-    """Say who left, for where, by whom and when, for a sentence."""
+    """Say what left, for where, by what and when, for a sentence."""
     one = moves[0]
     tids = {move.tid for move in moves}
     task = writers.who(one.comm, one.pid, tid=one.tid)
@@ -80,7 +80,7 @@ def told(moves: tuple[CgroupMove, ...], evidence: Evidence, *, where: str = "its
 
 
 def elsewhere_ns(claim: Claim, claims: ClaimSet, evidence: Evidence) -> int:
-    """Return what those that left a claim, and whom they bore since, ran on watched CPUs."""
+    """Return what those that left a claim, and what they bore since, ran on watched CPUs."""
     rows = _rows_left(evidence).get(claim.name, ())
     return sum(row.total_ns for row in rows if owner_of(row, claims, evidence) is OwnerClass.CLAIM)
 
@@ -166,7 +166,7 @@ def _of_host(claim: Claim) -> bool:
 
 
 def _left_by(row: Intruder, evidence: Evidence) -> CgroupMove | None:
-    """Return the leave that a task, or of whom it was born, is known by: the last one before it ran there."""
+    """Return the leave that a task, or whose it was born, is known by: the last one before it ran there."""
     moves = [move for move in _leaves(evidence).get(row.claim, ()) if move.tid == row.left]
     before = [move for move in moves if move.at_ns <= row.first_at_ns]
     return before[-1] if before else moves[0] if moves else None

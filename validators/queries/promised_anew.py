@@ -1,6 +1,6 @@
 """What a claim promised through a window, with what a followed source promised anew when the window had just ended.
 
-Whoever promises anew may write a cgroup before it says so: such a promise was carried out within the window.
+Whatever promises anew may write a cgroup before it says so: such a promise was carried out within the window.
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ def layered(claim: Claim, evidence: Evidence) -> bool:
     """Return whether layers of a node that is followed state the claim's CPUs: ``layers-agree`` judges them in time.
 
     A container that came or went within the window may be gone before any layer was read of it: its pool's promise may
-    have grown meanwhile, which nobody has to follow at once.
+    have grown meanwhile, which nothing has to follow at once.
     """
     return evidence.following is not None and (passing(claim, evidence) or claim.name in _stated(evidence))
 
@@ -276,7 +276,7 @@ def passing_pod(claim: Claim, claims: ClaimSet, evidence: Evidence) -> bool:
 
 
 def between_scans(claim: Claim, evidence: Evidence) -> bool:
-    """Return whether a claim came or went between two readings of its threads: nobody looked for longer than stated."""
+    """Return whether a claim came or went between two readings of its threads: or were long unread."""
     late = any(gap.longest_ns > gap.allowed_ns for gap in _gaps_by_claim(evidence).get(claim.name, ()))
     return passing(claim, evidence) and not late
 

@@ -1,9 +1,9 @@
-"""Who did what a rule found: wrote a control file, set a mask, moved a task. No verdict rests on it.
+"""What did what a rule found: wrote a control file, set a mask, moved a task. No verdict rests on it.
 
-The words are one for all: ``by COMM (pid N) at HH:MM:SS.mmm UTC``. The author of a value is who changed it to that: not
-who wrote the same again, nor whom the kernel refused, nor who wrote before a reading that was still right. A reading
-shows a value some time after it was written: to the cgroup's own file, or else, for CPU sets and memory nodes, to that
-of a cgroup above, which narrows what is below it.
+The words are one for all: ``by COMM (pid N) at HH:MM:SS.mmm UTC``. The author of a value is what changed it to that:
+not what wrote the same again, nor what the kernel refused, nor what wrote before a reading that was still right. A
+reading shows a value some time after it was written: to the cgroup's own file, or else, for CPU sets and memory nodes,
+to that of a cgroup above, which narrows what is below it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EVER_NS = -(1 << 62)
 
 
 def by(evidence: Evidence, comm: str, pid: int, at_ns: int, *, tid: int = 0, own: bool = False) -> str:
-    """Say who did something and when, for a sentence: ``by sh (pid 4711) at 12:03:04.123 UTC``.
+    """Say what did something and when, for a sentence: ``by sh (pid 4711) at 12:03:04.123 UTC``.
 
     :param pid: the process; 0: only the thread is known (runs from before processes were kept).
     :param tid: its thread. :param at_ns: since the window opened. :param own: pinproof itself.
@@ -81,7 +81,7 @@ def of(
     :param files: names that the value has, in both hierarchies.
     :param seen_ns: the first reading with the wrong value. :param after_ns: the reading before it, which was right;
         :data:`EVER_NS`: there was none.
-    :param cgroup: another one than the claim's own. Empty for a picture of a node: nobody watched.
+    :param cgroup: another one than the claim's own. Empty for a picture of a node: nothing watched.
     """
     wanted = tuple(files)
     if evidence.picture is not None or not wanted:
@@ -89,7 +89,7 @@ def of(
     author = _author(cgroup or claim.cgroup, evidence, frozenset(wanted), seen_ns, after_ns)
     if author is None:
         why = _why_unknown(evidence, seen_ns, after_ns)
-        return f"; who wrote it is not known: {why}" if why else ""
+        return f"; which task wrote it is not known: {why}" if why else ""
     row = author.row
     measures |= {
         "written_file": row.file,
@@ -117,7 +117,7 @@ def placed(
     after_ns: int = EVER_NS,
     comm: str = "",
 ) -> str:
-    """Return who let a thread run on CPUs that are not its claim's, or why nobody is known, to end a sentence.
+    """Return what let a thread run on CPUs that are not its claim's, or why nothing is known, to end a sentence.
 
     The last of what could do it: its mask was set, the claim's CPU set was written, it was moved to another cgroup.
 
@@ -139,7 +139,7 @@ def placed(
     ]
     if not found:
         why = _why_unplaced(evidence)
-        return f"; who let {it} run there is not known: {why}" if why else ""
+        return f"; which task let {it} run there is not known: {why}" if why else ""
     deed = max(found, key=lambda one: one.at_ns)
     measures |= {
         "author_did": deed.what,
@@ -153,7 +153,7 @@ def placed(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Deed:
-    """What let a thread run somewhere. :param text: in words, before whom it was done by."""
+    """What let a thread run somewhere. :param text: in words, before what it was done by."""
 
     what: str
     text: str
@@ -169,7 +169,7 @@ T = TypeVar("T", AffinityChange, ControlWrite)
 def _letting(rows: Iterable[T], reaches: Callable[[T], bool], seen_ns: int) -> T | None:
     """Return the one that let it there: the first of the last of them that did, and that none took back until then.
 
-    A call is dated when it has returned, which may be a little after who was let there had run.
+    A call is dated when it has returned, which may be a little after what was let there had run.
     """
     known = sorted((row for row in rows if row.at_ns <= seen_ns + READ_NS), key=lambda row: row.at_ns)
     runs = [(reach, list(group)) for reach, group in groupby(known, key=reaches)]
@@ -180,7 +180,7 @@ def _letting(rows: Iterable[T], reaches: Callable[[T], bool], seen_ns: int) -> T
 
 
 def _mask_set(evidence: Evidence, it: str, tid: int, pid: int, outside: CpuSet, seen_ns: int) -> _Deed | None:
-    """Return who set its mask so, or that of its process's first thread, with which others begin."""
+    """Return what set its mask so, or that of its process's first thread, with which others begin."""
     for thread, whose in ((tid, it), (pid, f"the first thread of the process of {it}")):
         calls = [row for row in evidence.affinity_changes or () if thread and row.tid == thread and row.errno == 0]
         row = _letting(calls, lambda one: bool(one.cpus & outside), seen_ns)
@@ -193,7 +193,7 @@ def _mask_set(evidence: Evidence, it: str, tid: int, pid: int, outside: CpuSet, 
 
 
 def _set_written(claim: Claim, evidence: Evidence, outside: CpuSet, seen_ns: int) -> _Deed | None:
-    """Return who wrote such a set to the claim's cgroup, or else to one above it."""
+    """Return what wrote such a set to the claim's cgroup, or else to one above it."""
 
     def reaches(row: ControlWrite) -> bool:
         said = (said_by(row.file, row.value) or {}).get("cpus")
@@ -242,7 +242,7 @@ def _why_unplaced(evidence: Evidence) -> str:
     lost = evidence.coverage.affinity_changes_dropped + evidence.coverage.cgroup_moves_dropped
     if lost:
         return f"{count(lost, 'call')} not reported"
-    return "nobody was seen to set its mask, to write its CPU set or to move it in this window before that"
+    return "no task was seen to set its mask, to write its CPU set or to move it in this window before that"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,7 +358,7 @@ def said_by(file: str, value: str) -> Mapping[str, object] | None:
 
 
 def _why_unknown(evidence: Evidence, seen_ns: int, after_ns: int) -> str:
-    """Say why no author is known, and with which option he would be; empty where nobody ever looked (old runs)."""
+    """Say why no author is known, and which option would tell; empty where nothing ever looked (old runs)."""
     if evidence.control_writes is None:
         return unseen(evidence, "who writes control files")
     if evidence.coverage.control_writes_dropped:
@@ -369,7 +369,7 @@ def _why_unknown(evidence: Evidence, seen_ns: int, after_ns: int) -> str:
 
 
 def unseen(evidence: Evidence, what: str) -> str:
-    """Return why nobody saw it, as the observer said, with the option that would tell; empty where it did not say.
+    """Return why nothing saw it, as the observer said, with the option that would tell; empty where it did not say.
 
     :param what: how the observer's words for it begin.
     """

@@ -1,4 +1,4 @@
-"""Who changed a quota, and who refilled it: the end of a sentence about one that was broken. No verdict rests on it.
+"""What changed a quota, and what refilled it: the end of a sentence about one that was broken. No verdict rests on it.
 
 A write of a quota's own value changes nothing that can be read, and yet gives a whole quota more: the kernel fills the
 pool anew with each. Source: kernel/sched/core.c, ``tg_set_cfs_bandwidth`` (``__refill_cfs_bandwidth_runtime``).
@@ -17,7 +17,7 @@ FILES = (*writers.QUOTA, *writers.BURST)
 
 
 def authors(case: Case, finding: Finding, measures: dict[str, Measure]) -> str:
-    """Return who wrote the wrong bandwidth, or refilled the right one. The author is among the measures, too."""
+    """Return what wrote the wrong bandwidth, or refilled the right one. The author is among the measures, too."""
     if finding.outcome is not Outcome.FAILED or case.evidence.picture is not None or case.lacking:
         return ""
     wrong = _first_wrong(case, finding.cgroup or case.claim.cgroup)
@@ -59,7 +59,7 @@ def _promised(case: Case, files: CgroupFiles) -> bool:
 
 
 def _refilled(case: Case, excess_ns: float, measures: dict[str, Measure]) -> str:
-    """Return who wrote the value that it had, and how much that can have given."""
+    """Return what wrote the value that it had, and how much that can have given."""
     if case.evidence.control_writes is None:
         why = writers.unseen(case.evidence, "who writes control files") if excess_ns > 0 else ""
         return f"; whether its own value was written again, which refills it, is not known: {why}" if why else ""
@@ -78,7 +78,7 @@ def _refilled(case: Case, excess_ns: float, measures: dict[str, Measure]) -> str
 
 
 def _by_all(case: Case, rows: list[ControlWrite]) -> str:
-    """Name who wrote the most, and from when to when."""
+    """Name what wrote the most, and from when to when."""
     writes: dict[tuple[str, int], list[ControlWrite]] = {}
     for row in rows:
         writes.setdefault((row.comm, row.pid), []).append(row)

@@ -167,7 +167,7 @@ def _unless_in_kernel(text: str, excess_ns: float, case: Case) -> Finding:
 
 
 def _unless_stood_still(text: str, excess_ns: float, conditions: Conditions) -> Finding:
-    """Nobody is throttled where no timer interrupt comes."""
+    """Nothing is throttled where no timer interrupt comes."""
     if excess_ns > conditions.overrun_ns:
         return replace(failed(text), excess_ns=excess_ns)
     return undecided(f"{text}; its CPUs stood still for {conditions.overrun_ns / 1e9:.3f} s, which could explain it")

@@ -39,5 +39,5 @@ def _sum(name: str, group: list[UsageBin], end_ns: int, next_ns: int) -> Iterato
         begin_ns = group[0].start_at_ns
         used_ns = sum(entry.usage_ns for entry in group)
         yield UsageBin(claim=name, start_at_ns=begin_ns, length_ns=end_ns - begin_ns, usage_ns=used_ns)
-    if next_ns > end_ns:  # nobody ran
+    if next_ns > end_ns:  # nothing ran
         yield UsageBin(claim=name, start_at_ns=end_ns, length_ns=next_ns - end_ns, usage_ns=0)

@@ -119,7 +119,7 @@ def _author(
     wide: list[tuple[ThreadMask, CpuSet]],
     measures: dict[str, Measure],
 ) -> str:
-    """Return who let the first of them reach outside, since it was last read within."""
+    """Return what let the first of them reach outside, since it was last read within."""
     mask, promised = _first(wide)
     within = [
         row.last_at_ns
@@ -160,8 +160,8 @@ RULE = Rule(
             a task outside, a mask was wider between two readings; the verdict says where the task ran, and
             `cpuset-containment` judges that.
 
-            The reason ends with who set that mask, wrote the cgroup's set or moved the thread, where the kernel reports
-            it.
+            The reason ends with what set that mask, wrote the cgroup's set or moved the thread, where the kernel
+            reports it.
 
             A mask narrower than the set is legal and counted apart: a thread may narrow its own mask, and since kernel
             6.2 a change of the cpuset keeps that mask.

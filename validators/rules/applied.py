@@ -291,7 +291,7 @@ RULE = Rule(
             is not judged.
 
             A value that differs in a reading is a failure, even if it was changed back later; the verdict gives the
-            time of that reading and by whom it was changed, if the kernel reports it. A cgroup with tasks that has no
+            time of that reading and by what it was changed, if the kernel reports it. A cgroup with tasks that has no
             cpu controller (no such cgroup in the v1 cpu hierarchy; cpu missing in the parent's cgroup.subtree_control)
             has no quota and no weight: it is read as none. The verdict is undecided if a
             value could not be read, if files were for more than 3 s neither read nor known to be unwritten, if a file

@@ -125,11 +125,11 @@ def _period_s(claims: ClaimSet) -> float:
 
 
 def _written(at: str) -> str:
-    """Return when the file was written last, for the end of a sentence: whoever wrote it left no more than that."""
+    """Return when the file was written last, for the end of a sentence: whatever wrote it left no more than that."""
     wall = clock(at, 0)
     if not wall:
         return ""
-    return f"; the file was last written on {at[:10]} at {wall}, by whom is not known: no witness sees who writes it"
+    return f"; the file was last written on {at[:10]} at {wall}, by which task is not known: no witness sees that"
 
 
 def _memory(file: MemoryStateFile, readings: list[StateReading], *, followed: bool) -> Verdict:
@@ -184,7 +184,7 @@ RULE = Rule(
 
             The kubelet saves in two steps, and a reading between them finds half of a change. What is wrong with the
             sets or the sums is a failure where it stood for 5 s, whether it was repaired then or not, and whatever else
-            changed meanwhile; what is wrong for less makes the last reading undecided (where nobody looks again, as in
+            changed meanwhile; what is wrong for less makes the last reading undecided (where nothing looks again, as in
             a capture, it is a failure), and is counted if it disappeared. What depends on the configuration counts only
             if it is wrong by each that was found in the window. No save makes another checksum, version or policy:
             the last reading decides.

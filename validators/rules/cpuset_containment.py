@@ -195,7 +195,7 @@ def _always_joining(cpus: CpuSet, joinings: Joinings, evidence: Evidence) -> str
 
 
 def _author(claim: Claim, evidence: Evidence, named: list[Offender], measures: dict[str, Measure]) -> str:
-    """Return who let the first thread that was outside run there."""
+    """Return what let the first thread that was outside run there."""
     first = min((one for one in named if one.tid), key=lambda one: (one.first_at_ns, one.tid), default=None)
     if first is None:
         return ""
@@ -282,7 +282,7 @@ RULE = Rule(
             An interval that began before its task joined the cgroup, or before a change of the set was complete, is no
             violation; transition measures report it. Where cpusets are in a v1 hierarchy a task joins twice. What it
             runs outside between the two is a joining's, if the second follows within 75 ms, or within 5 s where
-            somebody else (or the task itself, for the first time) was moving it in. A thread has 75 ms of CPU time for
+            another (or the task itself, for the first time) was moving it in. A thread has 75 ms of CPU time for
             all its joinings; what it runs beyond is outside. `joining_outside_ns` is their sum in the window.
 
             A claim about a descendant cgroup is counted by itself, and its
@@ -294,11 +294,11 @@ RULE = Rule(
             after that moment is undecided; one that began before it stays a failure.
 
             A task that leaves the claim's cgroup without ending is a failure, whenever and wherever it runs then: which
-            task, for where, by whom and when is said, and its time on watched CPUs is in `left_ns`. It is none if a
+            task, for where, by what and when is said, and its time on watched CPUs is in `left_ns`. It is none if a
             runtime or a service manager of the host moved it (by its name, and in no pod), or if the task had come
             from outside and left with the program that it came with, and ran at most 1.6 s on such CPUs then.
 
-            The reason ends with who let the first task outside run there (its mask, its CPU set, a move), where the
+            The reason ends with what let the first task outside run there (its mask, its CPU set, a move), where the
             kernel reports it; nothing rests on it.
 
             The ledger's CPU time must agree with the cgroup's own, and its placement with the sampler and /proc.

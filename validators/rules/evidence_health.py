@@ -75,7 +75,7 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
 
 
 def _lost_its_cpu(canary: Canary, evidence: Evidence) -> bool:
-    """Whether the kernel moved it: nobody can keep a claim on a CPU that goes offline. The doubts say so."""
+    """Whether the kernel moved it: nothing can keep a claim on a CPU that goes offline. The doubts say so."""
     gone = canary.cpu not in evidence.coverage.cpus_online or any(one.cpu == canary.cpu for one in evidence.hotplug)
     return gone or hotplug.masks_reset(evidence)
 

@@ -100,7 +100,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, sides: dict[str, 
 def _author(
     claim: Claim, evidence: Evidence, what: str, upper: _Word, lower: _Word, measures: dict[str, Measure]
 ) -> str:
-    """Return who made the lower layer differ, where that is one that was watched."""
+    """Return what made the lower layer differ, where that is one that was watched."""
     if lower.layer is Layer.CGROUP:
         differed = not _same(upper.first, lower.first, lower.layer)
         seen_ns, after_ns = (0, writers.EVER_NS) if differed else (evidence.duration_ns, 0)
@@ -120,7 +120,7 @@ def _author(
 def _drift(claim: Claim, evidence: Evidence, measures: dict[str, Measure]) -> str:
     """Return what the cgroup said for a time although it had said, and the claim still says, something else.
 
-    Nobody was late there: a write took away what had been granted.
+    Nothing was late there: a write took away what had been granted.
     """
 
     def cpus_differ(files: CgroupFiles, promised: CpuSet | None) -> str:

@@ -41,7 +41,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
 
 
 def _owned(claims: ClaimSet, evidence: Evidence) -> dict[int, tuple[possession.Span, ...]]:
-    """Return when each CPU was anybody's own."""
+    """Return when each CPU was any owner's own."""
     found: dict[int, list[tuple[possession.Span, ...]]] = {}
     for claim in claims.claims:
         for cpu, spans in ownership.owned(claims, claim, evidence.transitions).spans.items():
@@ -59,9 +59,9 @@ class _Lost:
     steal: int
     standstill: int
     elsewhen: int = 0
-    """What of ``counted`` may have been spent when the CPU was nobody's own."""
+    """What of ``counted`` may have been spent when the CPU was no claim's own."""
     not_owned: int = 0
-    """For how long it was nobody's: the machine's own counters go on."""
+    """For how long it was no claim's: the machine's own counters go on."""
     reserved: bool = False
     """Whether interrupts are recorded then, too."""
 

@@ -48,7 +48,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[Band
     if broken:
         return verdict(Outcome.FAILED, broken)
     if stopped:
-        stood = f"the machine stood still for {view.stopped_ns(evidence) / 1e6:.1f} ms, and who runs then is charged it"
+        stood = f"the machine stood still for {view.stopped_ns(evidence) / 1e6:.1f} ms, and what ran is charged it"
         return verdict(Outcome.UNDECIDED, f"{_throttled(stopped[0])}, by the quota that its pod may have: {stood}")
     if kept:
         return verdict(Outcome.UNDECIDED, UNKNOWN)
@@ -182,8 +182,8 @@ RULE = Rule(
             A cgroup below the claim's (a quota that the container, or its runtime, set inside) is read at both ends of
             the window: where one was throttled the verdict is undecided, and the measures say how much. One that was
             removed before the end of the window is not seen. A task that is moved to another cgroup of the hierarchy
-            that has the cpu controller, by anybody but a runtime, makes the verdict undecided, too: what holds it there
-            is not read.
+            that has the cpu controller, by anything but a runtime, makes the verdict undecided, too: what holds it
+            there is not read.
 
             A container that shares CPUs of its node or pod and was promised no quota is judged at its own level only:
             its pod may have a quota. A pod with pod-level resources keeps its quota while some of its containers share

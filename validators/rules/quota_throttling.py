@@ -209,8 +209,8 @@ RULE = Rule(
             Without a cpu controller there is no quota, and the kernel counts nothing: what the ledger says was used
             beyond the promise is failed all the same.
 
-            The reason ends with who changed the quota. A write of its own value changes nothing that can be read, and
-            fills the pool anew: such writes are counted, with who made them and what they gave.
+            The reason ends with what changed the quota. A write of its own value changes nothing that can be read, and
+            fills the pool anew: such writes are counted, with what made them and what they gave.
 
             Undecided: the load asks for more than the quota, but got less without being throttled (the host was busy,
             and run delay and steal are reported; or an ancestor with enough bandwidth, which others may have used up,

@@ -46,7 +46,7 @@ def configured(reading: StateReading, claims: ClaimSet) -> Configured:
 def by_each(readings: Sequence[StateReading], claims: ClaimSet) -> Callable[[StateReading], list[Problem]]:
     """Return how to ask what is wrong with a file by every configuration of these readings.
 
-    Who sets a kubelet up anew stops it, removes the file and starts it again: between these steps the file is wrong by
+    What sets a kubelet up anew stops it, removes the file and starts it again: between these steps the file is wrong by
     one of them, and nothing is broken. Where one is not known, no configuration finds anything wrong.
     """
     known = all(reading.reserved_cpus is not None and reading.cpu_policy is not None for reading in readings)

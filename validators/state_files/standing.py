@@ -1,6 +1,6 @@
 """For how long what is wrong with a state file has stood: what a kubelet at work repairs itself is no fault.
 
-A kubelet saves in two steps: whoever reads between them finds half of a change. What is wrong for longer is wrong,
+A kubelet saves in two steps: whatever reads between them finds half of a change. What is wrong for longer is wrong,
 whatever else changed meanwhile, whether it was repaired before the window ended or not.
 """
 
@@ -74,7 +74,7 @@ def still_wrong(readings: Sequence[StateReading], ask: Ask, *, later: bool) -> t
     """Return what is wrong in the last reading: what is a fault, and what may be a moment's.
 
     :param later: whether others may have come before and will come after, as of a node that is followed: a single
-        reading is all that anybody knows of its file.
+        reading is all that anything knows of its file.
     """
     *_, (at_ns, parts) = _parts(readings, ask)
     known = later or len(readings) > 1

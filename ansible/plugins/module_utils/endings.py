@@ -17,7 +17,7 @@ MEANING = {
     FAILED: "a claim was broken",
     UNDECIDED: "nothing was proved broken, and the evidence is not enough to call it proved",
     UNSUPPORTED: "this node lacks something that pinproof needs",
-    AT_WORK: "somebody's work is on this node, and the job would disturb it: nothing was started",
+    AT_WORK: "other work is on this node, and the job would disturb it: nothing was started",
     NO_SPACE: "the node has too little free space",
     TIMED_OUT: "the job did not end within its time and was interrupted",
     DIED: "the job ended in a way that is no outcome",

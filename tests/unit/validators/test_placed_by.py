@@ -126,7 +126,7 @@ WIDE = f"the mask of THREAD was set to CPUs 0-3 {CULPRIT}"
             },
             f"cpuset.cpus of db was set to 0-3 {CULPRIT}",
         ),
-        ({}, "who let THREAD run there is not known: nobody was seen to set its mask"),
+        ({}, "which task let THREAD run there is not known: no task was seen to set its mask"),
     ],
     ids=("mask", "not-who-repeated-or-healed", "again", "move", "set", "nobody"),
 )

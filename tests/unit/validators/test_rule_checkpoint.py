@@ -257,6 +257,7 @@ def test_a_broken_file_says_when_it_was_written_and_that_nobody_saw_by_whom() ->
 
     assert judged(broken).outcome is Outcome.FAILED
     assert (
-        "; the file was last written on 2026-11-21 at 23:59:58.123 UTC, by whom is not known" in judged(broken).reason
+        "; the file was last written on 2026-11-21 at 23:59:58.123 UTC, by which task is not known"
+        in judged(broken).reason
     )
     assert "written" not in judged(written).reason

@@ -79,7 +79,7 @@ def test_applied_names_the_writer() -> None:
         ((), "as read from 3.0 s to the end cpuset.cpus was 0-3, promised 2-3"),
         ((write(2, "0-3", tid=9, own=True),), "by sh (pid 4711, thread 9, pinproof itself) at 01:00:02.000 UTC: '0-3'"),
         ((write(1, "2"), write(2, "0-3")), "by sh (pid 4711) at 01:00:02.000 UTC: '0-3', the last of 2 changes"),
-        ((write(-60, "0-3"),), "; who wrote it is not known: no write to it was seen since it was right"),
+        ((write(-60, "0-3"),), "; which task wrote it is not known: no write to it was seen since it was right"),
         (
             (write(-60, "2-3"), write(2, "0-1", cgroup="/kubepods")),
             "; cpuset.cpus of /kubepods was written by sh (pid 4711) at 01:00:02.000 UTC",
@@ -132,9 +132,10 @@ def test_the_option_that_would_tell() -> None:
     ]
     lost = of_db(replace(drifted(), coverage=replace(found.coverage, control_writes_dropped=2)))
 
-    assert reasons[0].endswith("; who wrote it is not known: this kernel does not tell")
-    assert reasons[1].endswith("; who wrote it is not known: this kernel does not tell, `watch --trace-syscalls` does")
-    assert lost.reason.endswith("; who wrote it is not known: 2 writes not reported")
+    assert reasons[0].endswith("; which task wrote it is not known: this kernel does not tell")
+    text = "; which task wrote it is not known: this kernel does not tell, `watch --trace-syscalls` does"
+    assert reasons[1].endswith(text)
+    assert lost.reason.endswith("; which task wrote it is not known: 2 writes not reported")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_the_option_that_would_tell() -> None:
             (write(2, "0-3", pid=1), write(2.1, "2-3", pid=2), write(2.2, "0-3", pid=3)),
             "by sh (pid 3) at 01:00:02.200 UTC",
         ),
-        ((write(2, "2-3", pid=1),), "; who wrote it is not known: no write to it was seen since it was right"),
+        ((write(2, "2-3", pid=1),), "; which task wrote it is not known: no write to it was seen since it was right"),
     ],
     ids=("repeated", "its-own-value-first", "healed-while-read", "and-back-again", "only-its-own-value"),
 )
@@ -174,7 +175,7 @@ def test_who_repeats_what_was_wrong_already_changed_nothing() -> None:
         control_writes=(write(5, "0-3", pid=5),),
     )
 
-    assert of_db(found).reason.endswith("; who wrote it is not known: it was so when the watch began")
+    assert of_db(found).reason.endswith("; which task wrote it is not known: it was so when the watch began")
 
 
 def test_the_file_that_changed_not_the_one_beside_it() -> None:

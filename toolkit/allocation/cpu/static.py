@@ -95,7 +95,7 @@ class StaticPolicy:
         return exclusive_cpus(pod, container, pod_level_managers=self.pod_level_managers)
 
     def unmanaged(self, pod: Pod) -> bool:
-        """Whether the pod has a pod-level budget that, without the gate, nobody looks after."""
+        """Whether the pod has a pod-level budget that, without the gate, nothing looks after."""
         return pod.pod_level and not self.pod_level_managers
 
     def hints(self, state: CpuState, pod: Pod, container: Container) -> Hints:

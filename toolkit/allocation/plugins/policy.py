@@ -140,7 +140,7 @@ class PluginPolicy(StaticPolicy):
         try:
             return StaticPolicy.allocate(self, roomier, pod, container, numa)
         except CpuAdmissionError as refused:
-            # Nobody gives up CPUs for a pod that is refused all the same.
+            # Nothing gives up CPUs for a pod that is refused all the same.
             raise CpuAdmissionError(refused.reason, refused.message, state) from None
 
     def _make_room(self, state: CpuState, pod: Pod, container: Container) -> CpuState | None:

@@ -22,7 +22,7 @@ from toolkit.model.cpuset import CpuSet
 class CpuAsk:
     """The question: ``count`` CPUs for a container, or for a pod as a whole (``container`` is ``None``).
 
-    :param numa_nodes: the topology hint's nodes, ``None`` without one. :param state: who owns what at this moment.
+    :param numa_nodes: the topology hint's nodes, ``None`` without one. :param state: what owns what at this moment.
     """
 
     machine: Machine
@@ -86,7 +86,7 @@ class BasePlugin:
         return cpus
 
     def post_filter(self, ask: CpuAsk, cpus: CpuSet) -> Sequence[Holding]:
-        """Name nobody."""
+        """Name nothing."""
         return ()
 
     def pre_score(self, ask: CpuAsk, cpus: CpuSet) -> Mapping[int, float]:

@@ -69,7 +69,7 @@ def release_pod(state: CpuState, pod_uid: str) -> CpuState:
 def refuse_empty_pool(pod: Pod, budget: int, requested: Requested) -> str:
     """Return the kubelet's message if the division cannot work; else nothing.
 
-    A container that shares needs at least one CPU that nobody has. Whether the exclusive ones fit shows the division.
+    A container that shares needs at least one CPU that nothing has. Whether the exclusive ones fit shows the division.
     Source: kubernetes v1.36.2, pkg/kubelet/cm/cpumanager/policy_static.go, ``validatePodScopeResources``.
     """
     exclusive, shared = 0, False

@@ -25,7 +25,7 @@ def name_self(name: str) -> None:
 
 HOP_NS = 2_000_000
 """How long ``escape`` works between two hops. Hops every 50 us beside a spinner of the same cgroup leave a task of
-another cgroup 1 % of a CPU that it should have half of (Linux 6.18, cgroup v1 shares), and who watches would starve;
+another cgroup 1 % of a CPU that it should have half of (Linux 6.18, cgroup v1 shares), and what watches would starve;
 at 2 ms it has 76 %."""
 
 

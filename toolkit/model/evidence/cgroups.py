@@ -38,7 +38,7 @@ class CgroupFiles:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing could be read: there is no such cgroup. Who manages it is said by its path, not by a file."""
+        """Whether nothing could be read: there is no such cgroup. Its manager is said by its path, not by a file."""
         return all(value is None for value in _FILES(self))
 
     def says(self, other: CgroupFiles) -> bool:

@@ -141,7 +141,7 @@ class Gauges:
 class Following:
     """How the source of the claims was followed in a window.
 
-    :param source: ``kubelet``, ... :param readings: how often it was read and said who runs.
+    :param source: ``kubelet``, ... :param readings: how often it was read and said what runs.
     :param unanswered: how often it was asked in vain; where it was not asked at all, the last time before.
     :param gap_ns: the longest time without such a reading: from the last one before the window, to the window's end.
     :param slack_ns: beyond the reconcile period, until a change that is late counts as missed.
@@ -169,7 +169,7 @@ class FollowEvidence:
 
     :param later: claims of cgroups that no reading of the window knew, by the reading after it: of containers that
         began at its end.
-    :param renewed: what was promised anew when the window had ended, by the first readings after it: whoever promised
+    :param renewed: what was promised anew when the window had ended, by the first readings after it: whatever promised
         it may have written it within the window. Times since the window opened.
     """
 

@@ -31,7 +31,7 @@ class CpuUse:
     the present mask that began before the task joined the cgroup or before a mask change was complete.
     ``idle_wakes``: how many of ``switches`` ended an interval that had begun on an idle CPU.
     ``arrival_lag_ns``: how long before the switches to its tasks the scheduler's clock let them arrive, since they were
-    woken: their cgroup's account has that time, ``run_ns`` has not; ``departure_lag_ns``: the same of those who came
+    woken: their cgroup's account has that time, ``run_ns`` has not; ``departure_lag_ns``: the same of those that came
     after them, which ``run_ns`` has and their cgroup's account has not. Less than half a microsecond is not counted.
     Where a thread that the kernel hides from its tracepoints came between, the former has how long that was at most.
     ``standstill_ns``: of ``run_ns``, what ran while the CPU took no timer interrupt (the sampler came more than half a
@@ -82,7 +82,7 @@ class Intruder:
     :param claim: whose it is all the same: by its v1 cpuset, or because it left that claim without ending, or was born
         of one that did; ``""``: no claim's. Such a task's class is ``claim``, or ``foreign-pod`` where it left an
         unclaimed pod; of a visit it is what it is without.
-    :param left: the thread that left, as ``CgroupMove.tid`` has it: itself, or of whom it was born; 0: nobody left.
+    :param left: the thread that left, as ``CgroupMove.tid`` has it: itself, or whose it was born; 0: nothing left.
     :param visit: that one had come from outside, and left with the program that it came with.
     """
 
@@ -122,7 +122,7 @@ class SwitchEvidence:
     intruders: tuple[Intruder, ...] = ()
     usage_bins: tuple[UsageBin, ...] = ()
     standstill_by_cpu_ns: dict[int, int] | None = None
-    """For how long somebody ran on a CPU that took no timer interrupt, of CPUs with a sampler; ``None``: not observed.
+    """For how long something ran on a CPU that took no timer interrupt, of CPUs with a sampler; ``None``: not observed.
     It stood still, whatever the cause; steal counts only the time in which the hypervisor ran another task."""
 
 

@@ -1,6 +1,6 @@
 """``prefer-align-cpus-by-uncorecache``: a request comes from one uncore (L3) cache if one can hold it.
 
-Otherwise from as few caches as possible; it is a preference, and nobody is refused for it.
+Otherwise from as few caches as possible; it is a preference, and nothing is refused for it.
 Source: Kubernetes documentation "Static policy options"; KEP-4800.
 """
 

@@ -1,4 +1,4 @@
-"""``strict-cpu-reservation``: nobody runs on reserved CPUs, because the shared pool does not have them.
+"""``strict-cpu-reservation``: nothing runs on reserved CPUs, because the shared pool does not have them.
 
 Source: Kubernetes documentation "Static policy options"; KEP-4540.
 """
