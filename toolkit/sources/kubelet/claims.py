@@ -6,6 +6,7 @@ Source: docs/facts.md K-quota, K-shares, K-pod, K-kubelet-4; KEP-5526 "ResourceI
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from toolkit.allocation.cgroup_values import CpuValues, container_values
 from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
@@ -36,9 +37,11 @@ from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, other_version, settings
 from toolkit.sources.kubelet.state_v1 import named
-from toolkit.sources.kubelet.subjects import Subject, bare_claim, merged_tree, subjects
+from toolkit.sources.kubelet.static_pods import manifests
+from toolkit.sources.kubelet.subjects import Subject, bare_claim, merged_tree, pod_documents, subjects
 from toolkit.sources.kubelet.unreadable import unreadable
 from toolkit.sources.kubelet.versions import Versions
+from toolkit.sources.kubelet.whose_manifest import contradicted, not_promised
 from toolkit.text.names import from_text, printable
 
 
@@ -99,6 +102,7 @@ def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> Node
     missing += (*huge_pages.left_to_pods(maker.untold), *unlimited, *not_known(own, maker.pods, maker.partial))
     missing += (*lasting(reading, [promise.subject for promise in promises]), *leftovers(tree, found, root))
     missing += unreadable(reading, found)
+    missing += not_promised(sorted({one.pod for one in found if one.pod_uid in maker.contested}))
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
         *(("config_fields", line) for line in field_lines(known.odd, maker.versions.said)),
@@ -132,6 +136,12 @@ def _problem(file: CpuStateFile | MemoryStateFile | None) -> str:
     return file.problem or ("" if file.checksum_ok else "the checksum is not that of the content")
 
 
+def _unsure(reading: NodeReading) -> dict[str, dict[str, Any]]:
+    """Return the manifests by UID of pods of which nothing else says that these are theirs."""
+    known = reading.static_of.keys() | allocated.allocations(reading).keys() | pod_documents(reading).keys()
+    return {uid: manifest for uid, manifest in manifests(reading).items() if uid not in known}
+
+
 class _Maker:
     def __init__(
         self,
@@ -146,7 +156,10 @@ class _Maker:
         asked_for = requested(
             reading, budgets=known.config.feature_gates[POD_LEVEL_RESOURCES], ignored=versions.may_ignore_budget
         )
-        self.pods, self.in_force, self.partial = asked_for.pods, asked_for.in_force, asked_for.partial
+        self.contested = {} if known.problem else contradicted(reading, _unsure(reading), known.config)
+        """Values by pod and container of which manifest and runtime say something else."""
+        self.pods = {uid: pod for uid, pod in asked_for.pods.items() if uid not in self.contested}
+        self.in_force, self.partial = asked_for.in_force, asked_for.partial
         self.owners = Owners(known.config, self.pods, cpu, lesser)
         self.versions = versions
         self.untold: list[str] = []
@@ -246,13 +259,15 @@ class _Maker:
             known = self.owners.quota_known(subject.pod_uid, pod, container)
             return values if known else replace(values, quota_us=None)
         asked = taken(asked_of(subject))
+        contested = self.contested.get(subject.pod_uid, {}).get(subject.container, frozenset())
+        asked = replace(asked, **dict.fromkeys(contested))
         # An owner has no quota, whatever was asked for it.
         owner = not self.known.problem and container_quota_disabled(isolation, self.known.config.feature_gates)
         return replace(asked, quota_us=NO_QUOTA) if owner else asked
 
     def parent_claims(self, promises: tuple[Promise, ...]) -> tuple[Claim, ...]:
         """Claims of the cgroups above pods; of a node whose pods are not known nothing is said about them."""
-        if not self.pods or self.known.problem:
+        if not self.pods or self.known.problem or self.contested:
             return ()
         return parent_claims(self.reading, [p.subject.cgroup for p in promises if p.claim is not None], self.node)
 

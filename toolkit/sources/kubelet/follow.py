@@ -175,7 +175,7 @@ class KubeletSource:
             self._sysfs = live_files.sysfs_lines(self._places.sys or self._places.below(SYS))
         proc = self._places.proc or self._places.below(PROC)
         state = self._held.cpu(parsed.cpu_state, now_ns, _wait_ns(known), partial(may_have_begun, proc))
-        static = self._static.of(parsed)
+        static = self._static.of(parsed, known.config)
         parts = _Parts(parsed=parsed, version=self._version, sysfs=self._sysfs, state=state, static=static)
         if self._whole is None or not parts.same(self._whole[0]):
             reading = replace(

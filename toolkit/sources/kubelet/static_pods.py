@@ -12,9 +12,11 @@ from functools import lru_cache
 from typing import Any
 
 from toolkit.errors import InputError
+from toolkit.kubernetes.node_config import NodeConfig
 from toolkit.model.node_reading import NodeReading
 from toolkit.sources.kubelet.allocated import allocated_names, allocations
 from toolkit.sources.kubelet.json_parts import items, mapping, text
+from toolkit.sources.kubelet.whose_manifest import contradicted
 from toolkit.text.yaml_text import MAX_BYTES, parse_document
 
 _LISTS = ("initContainers", "containers", "ephemeralContainers")
@@ -35,14 +37,21 @@ class StaticPods:
         manifest was read before, and the runtime's list after an edit."""
         self._reading: NodeReading | None = None
 
-    def of(self, reading: NodeReading) -> dict[str, dict[str, Any]]:
+    def of(self, reading: NodeReading, config: NodeConfig) -> dict[str, dict[str, Any]]:
         """Return manifests by UID, also those that are not there any more, for as long as the runtime lists the pod.
+
+        One that the runtime's word contradicts from its first reading on is not known to be the pod's.
 
         The same object as long as nothing differs.
         """
         if reading.containers is None:
             return self._known
-        joined = self._joined if reading is self._reading else manifests(reading)
+        if reading is self._reading:
+            joined = self._joined
+        else:
+            joined = manifests(reading)
+            others = contradicted(reading, joined, config).keys() - self._sure
+            joined = {uid: document for uid, document in joined.items() if uid not in others}
         listed = {entry.pod_uid for entry in reading.containers}
         again = {uid for uid, document in joined.items() if _HASH.fullmatch(uid) and document == self._joined.get(uid)}
         found = {uid: document for uid, document in self._known.items() if uid in listed}

@@ -15,6 +15,7 @@ import pytest
 
 from tests.seeds import SEED
 from tests.unit.toolkit.sources.made_node import process, write
+from toolkit.kubernetes.node_config import NodeConfig
 from toolkit.model.node_reading import NamedText, NodeReading, RuntimeContainer
 from toolkit.sources import cri
 from toolkit.sources.cri import Cri, container_entry, status_answer
@@ -233,14 +234,14 @@ def test_a_manifest_that_is_taken_away_is_known_as_long_as_its_pod_is_listed() -
     text = "metadata: {name: web}\nspec: {containers: [{name: app}]}"
     pod = RuntimeContainer(id="1", name="app", pod_uid=uid, pod_name="web-node", state="running")
     there = NodeReading(static_pods=(NamedText(name="web.yaml", text=text),), containers=(pod,))
-    first = known.of(there)
-    later = known.of(replace(there, static_pods=()))
-    unasked = known.of(replace(there, static_pods=(), containers=None))
+    first = known.of(there, NodeConfig())
+    later = known.of(replace(there, static_pods=()), NodeConfig())
+    unasked = known.of(replace(there, static_pods=(), containers=None), NodeConfig())
 
     assert list(first) == [uid]
     assert first is later is unasked
     assert requested(replace(there, static_pods=(), static_of=later)).pods == requested(there).pods
-    assert known.of(replace(there, static_pods=(), containers=())) == {}
+    assert known.of(replace(there, static_pods=(), containers=()), NodeConfig()) == {}
 
 
 def static(uid: str, memory: str) -> NodeReading:
@@ -253,7 +254,7 @@ def static(uid: str, memory: str) -> NodeReading:
 
 def limits(known: StaticPods, reading: NodeReading) -> dict[str, int]:
     """What the containers of these pods are limited to, in MiB, as one who follows the node knows it."""
-    pods = requested(replace(reading, static_of=known.of(reading))).pods
+    pods = requested(replace(reading, static_of=known.of(reading, NodeConfig()))).pods
     return {uid[:2]: pod.containers[0].limit("memory").value >> 20 for uid, pod in pods.items()}
 
 
