@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -40,6 +41,16 @@ def leaves_differ(expected: Iterable[Left], seen: Iterable[SeenLeft]) -> list[st
         else:
             due.remove(one)
     return lines + [f"missed: {one.claim}: {one.actor} {sorted(one.tids)} left at {one.from_ns}" for one in due]
+
+
+def is_due_to_leaves(reason: str, expected: Iterable[Left]) -> bool:
+    """Return whether a verdict is undecided for nothing but tasks that left: each part names one that did."""
+    tids = {tid for one in expected for tid in one.tids}
+    named = [_LEFT.fullmatch(part) for part in reason.split("; ")]
+    return all(found is not None and int(found[1]) in tids for found in named)
+
+
+_LEFT = re.compile(r".* \(pid (\d+)\) left its cgroup for .*: what it was promised did not hold it")
 
 
 def differences(expected: dict[tuple[str, str], Outside], seen: Iterable[Seen], hidden_arrivals: int = 0) -> list[str]:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.account import Deed
+from tests.integration.account import Deed, Left
+from tests.integration.account_compared import is_due_to_leaves
 from tests.integration.plot_windows import (
     CONTAINMENT,
     EXCLUSIVE,
@@ -52,9 +53,13 @@ LONG_STOP_S = 1.0
 """A gap between two scans of the masks that nobody can call short."""
 
 
-def undecided(said: Said) -> list[str]:
-    """Return why this window is not decided, a line for each verdict."""
-    return [f"{rule} {subject}: {reason}" for rule, subject, reason in said.of("undecided") if rule in JUDGED]
+def undecided(said: Said, left: tuple[Left, ...]) -> list[str]:
+    """Return why this window is not decided, a line for each verdict; that planted leaves are doubts is right."""
+    return [
+        f"{rule} {subject}: {reason}"
+        for rule, subject, reason in said.of("undecided")
+        if rule in JUDGED and not is_due_to_leaves(reason, left)
+    ]
 
 
 def blind(said: Said, stop_s: float) -> list[str]:
@@ -126,7 +131,7 @@ class Door:
             deeds=tuple(deeds),
             stays=sum(row.stays for row in true.outside.values()),
             left=len(true.left),
-            undecided=() if stop else tuple(undecided(said)),
+            undecided=() if stop else tuple(undecided(said, true.left)),
         )
 
     def shown(self, seed: int, *, verb: bool, stop: bool) -> tuple[Shown, int]:

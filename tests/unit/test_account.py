@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.integration.account import WAY_OUT_NS, Action, Deed, Place, Stamp, gone, truth
-from tests.integration.account_compared import Seen, SeenLeft, differences, leaves_differ
+from tests.integration.account_compared import Seen, SeenLeft, differences, is_due_to_leaves, leaves_differ
 
 PLACES = (Place(claim="db", procs="/cg/db/cgroup.procs", forbidden=1),)
 
@@ -147,3 +147,17 @@ def test_a_leave_fits_by_claim_thread_and_time() -> None:
         invented, missed = leaves_differ(expected, [wrong])
         assert (invented.split(":")[0], missed.split(":")[0]) == ("invented", "missed")
     assert [line.split(":")[0] for line in leaves_differ(expected, [right, right])] == ["invented"]
+
+
+def test_a_doubt_is_a_leaves_only_if_each_part_of_it_names_one_that_left() -> None:
+    """What else is doubtful in the same sentence, and a task that did not leave, count as undecided."""
+    expected = truth(EXECUTED, PLACES).left
+    right = (
+        "a (pid 7) left its cgroup for /, moved by director (pid 3) at 07:19:04.738 UTC: what it was promised did not"
+    )
+    right += " hold it"
+    assert is_due_to_leaves(right, expected)
+    assert is_due_to_leaves(f"{right}; {right}", expected)
+    assert not is_due_to_leaves(right.replace("pid 7", "pid 9"), expected)
+    assert not is_due_to_leaves(f"{right}; 2 events were lost", expected)
+    assert not is_due_to_leaves(right, ())
