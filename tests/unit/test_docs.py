@@ -144,3 +144,28 @@ def test_the_examples_of_the_recipes_still_fit() -> None:
                 wrong += [] if line[1:] in lines else [f"{path.relative_to(ROOT)}: {line}"]
     assert wrong == []
     assert held > 5
+
+
+PEOPLE = re.compile(r"\b(nobody|somebody|someone|anybody|everybody|whoever)\b", re.IGNORECASE)
+OF_PEOPLE = (
+    "docs/evidence.md",
+    "toolkit/bundle.py",
+    "toolkit/cli/bundle.py",
+    "toolkit/cli/bundles.py",
+    "report/statement.py",
+)
+MOST = 20
+"""What may be left or come by other changes; of some 400 there are few."""
+"""Signers, readers and reporters are people."""
+
+
+def test_programs_and_tasks_are_not_people() -> None:
+    """What the product and its papers say of programs and tasks names no person."""
+    told = [
+        f"{path.relative_to(ROOT)}: {word}"
+        for path in texts()
+        if str(path.relative_to(ROOT)).startswith(("toolkit/", "probes/", "validators/", "docs/", "README", "CONTRIB"))
+        and not str(path.relative_to(ROOT)).endswith(OF_PEOPLE)
+        for word in PEOPLE.findall(prose(path))
+    ]
+    assert len(told) <= MOST, told

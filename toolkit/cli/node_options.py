@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,8 +65,7 @@ _OPTIONS = (
         field="pods",
         names=("--kubelet-pods",),
         metavar="URL|FILE",
-        help="The kubelet's list of pods, e.g. https://127.0.0.1:10250/pods; not with watch. Default: its read-only "
-        "port, if any.",
+        help="The kubelet's list of pods, e.g. https://127.0.0.1:10250/pods. Default: its read-only port, if any.",
         of_kubelet=True,
     ),
     _Option(
@@ -101,16 +100,17 @@ def refuse_those_of_a_kubelet(places: Places) -> None:
             raise click.UsageError(f"{option.names[0]} is for --kubelet")
 
 
-def node_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb these options, as one argument ``places``."""
+def node_options(command: Callable[..., None], without: Collection[str] = ()) -> Callable[..., None]:
+    """Give a verb these options, as one argument ``places``. :param without: fields that it does not ask for."""
+    asked = [option for option in _OPTIONS if option.field not in without]
 
     @functools.wraps(command)
     def with_places(root: Path, **words: Any) -> None:
-        given = {option.field: words.pop(option.field) for option in _OPTIONS}
+        given = {option.field: words.pop(option.field) for option in asked}
         command(places=Places(root=root.absolute(), **given), **words)
 
     added: Callable[..., None] = with_places
-    for option in reversed(_OPTIONS):
+    for option in reversed(asked):
         added = option.added_to(added)
     return _ROOT(added)
 

@@ -94,7 +94,8 @@ class Manner:
 @click.option("--claims", "claims_path", type=click.Path(path_type=Path), help="Claims file (YAML).")
 @click.option("--kubelet", is_flag=True, help="Follow the pods of this machine's kubelet instead.")
 @source_options
-@node_options
+# A list of pods is of one moment: a watch follows the kubelet's own files and the runtime.
+@partial(node_options, without=("pods",))
 @click.option("--duration", type=SECONDS, help="Seconds to watch; without it, until interrupted.")
 @window_option
 @keep_option
@@ -277,11 +278,6 @@ def _following(window: Window, follower: Follower, claims: int) -> Window:
 def _follower(
     kubelet: bool, chosen: tuple[Chosen, ...], places: Places, every_s: float, kept: KeptFiles
 ) -> Follower | None:
-    if places.pods is not None:
-        raise click.UsageError(
-            "--kubelet-pods: such a list is of one moment, and watch follows the kubelet's own files and the runtime; "
-            "leave it out (claims and capture take it)"
-        )
     if kubelet:
         # Not at the top: the others do without what a kubelet's node is read with, a fifth of the start.
         from toolkit.sources.kubelet.follow import KubeletSource

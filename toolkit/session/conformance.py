@@ -200,7 +200,7 @@ def judge_control(
 ) -> ControlResult:
     """A control passes when its rule says ``failed`` about its subject; a rule that cannot fail proves nothing.
 
-    :param hidden: why the fault may not have come to show: nobody can be blamed for not noticing it then.
+    :param hidden: why the fault may not have come to show: nothing can be blamed for not noticing it then.
 
     What a virtual machine may not judge at all is skipped with the rule's own reason.
     """
@@ -249,7 +249,7 @@ def _reason(verdicts: tuple[Verdict, ...], controls: list[ControlResult]) -> str
 T = TypeVar("T")
 
 REPEATS = 4
-"""How often at most a run that comes out undecided is repeated, unless somebody says otherwise: four more runs outlast
+"""How often at most a run that comes out undecided is repeated, unless something says otherwise: four more runs outlast
 a burst of some seconds on a busy host; one that is busy all the time is not waited for."""
 
 

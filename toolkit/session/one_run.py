@@ -1,7 +1,7 @@
 """Whether the files of a saved run are those of one run, and its windows those of one watch. Pure.
 
 What was judged live is what was read back from the text that was saved, so a run is of one piece when it is saved, and
-no busy host can change that. Where it is not, somebody put other evidence in, took some away or wrote it anew: nothing
+no busy host can change that. Where it is not, something put other evidence in, took some away or wrote it anew: nothing
 of it passes. What a rule says now and did not say then is no such thing, as long as the evidence is what it was.
 """
 
@@ -67,7 +67,7 @@ def _files(here: Mapping[str, str], judged: Mapping[str, str]) -> Iterator[str]:
 
 
 def _better(saved: Result, now: Result) -> Iterator[str]:
-    """Without digests nobody can say whether the rule is another one by now, or the evidence."""
+    """Without digests nothing can say whether the rule is another one by now, or the evidence."""
     today = {(verdict.rule, verdict.subject): verdict for verdict in now.verdicts}
     for verdict in saved.verdicts:
         found = today.get((verdict.rule, verdict.subject))

@@ -2,7 +2,7 @@
 
 A run is read, its names are replaced value by value, and it is written and judged anew: its digests and reasons are of
 the new evidence. Names that a field is known to hold are found first; then every text of a stranger (never a number, a
-CPU list, or a word of ours such as an outcome) has them replaced wherever they stand. Who makes a bundle judges both
+CPU list, or a word of ours such as an outcome) has them replaced wherever they stand. What makes a bundle judges both
 and compares. What is left: names of threads that are no such name, sizes, times, the hardware.
 """
 
@@ -64,7 +64,7 @@ class Names:
             self._pattern = None
 
     def add_path(self, path: str) -> None:
-        """Add the parts of a path, or of a subject's name, that are nobody's word but their owner's."""
+        """Add the parts of a path, or of a subject's name, that are no claim's word but their owner's."""
         for part in path.split("/"):
             if part in PUBLIC or (OURS.fullmatch(part) and not PODS_SLICE.fullmatch(part)):
                 continue

@@ -2,7 +2,7 @@
 
 ``result.json`` is compared with the evidence, never trusted.
 The rules see claims and evidence (:func:`validators.registry.judge`). A directory can lack more than these show: claims
-that were taken out, windows that are missing, files of another run. Each of them is a verdict here, so that who asks
+that were taken out, windows that are missing, files of another run. Each of them is a verdict here, so that what asks
 for a run by :func:`judge_run` or :func:`judge_saved` is told what the command line is told.
 """
 

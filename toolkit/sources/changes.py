@@ -44,7 +44,7 @@ class Changes:
         self.close()
 
     def close(self) -> None:
-        """Stop watching. Nobody may :meth:`wake` it afterwards."""
+        """Stop watching. Nothing may :meth:`wake` it afterwards."""
         os.close(self._bell)
         if self._queue is not None:
             self._queue.close()
@@ -68,7 +68,7 @@ class Changes:
                     self._watched[path] = self._queue.add(path, _EVENTS)
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so long; return whether anything changed, or somebody woke it."""
+        """Wait at most so long; return whether anything changed, or something woke it."""
         ready = select.poll()
         ready.register(self._bell, select.POLLIN)
         if self._queue is not None:

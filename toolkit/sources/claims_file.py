@@ -95,7 +95,7 @@ class _Claim(_Entry):
         "list of the NUMA nodes that its own cpuset asks for; not stated: `mems`", default=None
     )
     isolation: Isolation = _about(
-        "who may share its CPUs: `container` (nobody; needs `cpus`), `pod` (its pod's containers) or `host` (the "
+        "what may share its CPUs: `container` (nothing; needs `cpus`), `pod` (its pod's containers) or `host` (the "
         "node's shared pool)",
         default=Isolation.HOST,
     )

@@ -52,7 +52,7 @@ def read(where: Path | None, places: Places) -> SourceReading:
 
 def ask(socket: Path, gathering: Gathering) -> tuple[tuple[Inspected, ...], str]:
     """Ask the engine for its containers and its cgroup driver; one that goes meanwhile is gone."""
-    from toolkit.sources import engine_socket  # with HTTP comes TLS: a twentieth of the start of whoever asks nobody
+    from toolkit.sources import engine_socket  # with HTTP comes TLS: a twentieth of the start of whatever asks nothing
 
     found: list[Inspected] = []
     for name in listed(socket, gathering):

@@ -35,7 +35,7 @@ def get(path: Path, request: str) -> Any:
     """Ask for a resource; return its JSON.
 
     :raises NotFoundError: status 404: it is gone meanwhile.
-    :raises InputError: no socket, nobody listens, no right, too late, too large, no HTTP, no JSON, another status.
+    :raises InputError: no socket, nothing listens, no right, too late, too large, no HTTP, no JSON, another status.
     """
     where, expected = f"{printable(str(path))} {request}", "a container engine's API"
     connection = _Connection(path)

@@ -47,7 +47,7 @@ class FollowedTool:
 
     def read(self) -> SourceReading:
         """Ask the tool. What is listed and has no cgroup is not watched: it does not run; or it runs by the tool's
-        word, and nobody finds it: then every verdict is in doubt.
+        word, and nothing finds it: then every verdict is in doubt.
         """
         hierarchy = hierarchy_of(self._places.root)
         try:

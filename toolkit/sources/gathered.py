@@ -33,7 +33,7 @@ class Gathering:
         self._left_out: dict[str, str] = {}
         self._unpromised: set[str] = set()
         self.complete = True
-        """Whether everybody who was listed could be asked for: who is missing has ended."""
+        """Whether everything that was listed could be asked for: what is missing has ended."""
 
     def missing(self, part: str, reason: str) -> None:
         """Say what was not read and what that costs; once."""
@@ -42,7 +42,7 @@ class Gathering:
     def add(self, claim: Claim, other_name: str, unwatched: str = "") -> None:
         """Take a claim. :param other_name: where the name is taken: a longer one, with the id.
 
-        :param unwatched: why nobody can watch it although it runs: what it was promised is known all the same.
+        :param unwatched: why nothing can watch it although it runs: what it was promised is known all the same.
         """
         claim = replace(claim, name=spelt(claim.name), pod=spelt(claim.pod), container=spelt(claim.container))
         if claim.name in self._claims:
@@ -128,7 +128,7 @@ def slice_path(unit: str) -> str:
 
 
 def hierarchy_of(root: Path) -> cgroupfs.Hierarchy | None:
-    """Return the cgroup mounts of a machine; ``None``: they cannot be read, so nobody can say which cgroups exist."""
+    """Return the cgroup mounts of a machine; ``None``: they cannot be read, so nothing can say which cgroups exist."""
     try:
         return cgroupfs.detect(root)
     except (HostUnsupportedError, InputError, OSError):

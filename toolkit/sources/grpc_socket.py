@@ -167,7 +167,7 @@ def as_json(message: Any) -> dict[str, Any]:
 def _knock(path: Path, deadline_s: float) -> None:
     """Connect once without a word: the kernel says precisely what grpc calls "unavailable".
 
-    :raises InputError: no socket there, nobody listens, or no right to connect.
+    :raises InputError: no socket there, nothing listens, or no right to connect.
     """
     where, expected = _look(path)
     try:

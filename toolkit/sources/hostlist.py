@@ -11,7 +11,7 @@ _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 
 
 def names_host(text: str, host: str) -> bool:
-    """Say whether a list names this host; nonsense names nobody. Compares, and never writes the list out."""
+    """Say whether a list names this host; nonsense names nothing. Compares, and never writes the list out."""
     return any(_matches(part, host) for part in _parts(text))
 
 

@@ -16,7 +16,7 @@ def identity(message: Any) -> bytes:
     """Return what a message says, as bytes: two that say the same have the same ones, others never.
 
     Every field that a table names is in them, and all that is made of a message is made of these. Fields that no table
-    names are dropped first: nobody reads them. Entries of maps are sorted: Go's servers send labels, which are a map,
+    names are dropped first: nothing reads them. Entries of maps are sorted: Go's servers send labels, which are a map,
     in another order each time. A digest (SHA-256), since a container's verbose status has tens of kilobytes.
     """
     message.DiscardUnknownFields()
@@ -24,7 +24,7 @@ def identity(message: Any) -> bytes:
 
 
 class Known(Generic[Value]):
-    """:param make: what is made of a message; of nothing else, and nobody changes it afterwards."""
+    """:param make: what is made of a message; of nothing else, and nothing changes it afterwards."""
 
     def __init__(self, make: Callable[[Any], Value]) -> None:
         self._make = make

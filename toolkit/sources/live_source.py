@@ -1,4 +1,4 @@
-"""What a source of claims gives to somebody who follows it while the machine works: a reading, and where to look for
+"""What a source of claims gives to something that follows it while the machine works: a reading, and where to look for
 changes. ``watch`` follows any source of this shape (:mod:`toolkit.session.following.follower`).
 
 A source holds no claim back and judges nothing. Its memory, if it has one, is its own (the kubelet's state file may be
@@ -21,7 +21,7 @@ from toolkit.model.node_reading import MissingPart
 from toolkit.model.state_files import StateReading
 
 EVERY_S = 2.0
-"""From one reading to the next where nobody asked for another time. Asking a tool costs the start of a program, some
+"""From one reading to the next where nothing asked for another time. Asking a tool costs the start of a program, some
 tens of milliseconds; what is written to a cgroup is read at once.
 """
 
@@ -35,16 +35,16 @@ class SourceReading:
     :param giving_back: by claim name: CPUs of its set that it was promised until a moment ago and must give back; the
         set holds them until then.
     :param owed_since_ns: since when, by claim name, as far as that is known better than by when it was read.
-    :param doubly_owned: names in it that have no time for it: another owns the CPUs by now, nobody repairs that.
+    :param doubly_owned: names in it that have no time for it: another owns the CPUs by now, nothing repairs that.
     :param making: cgroups of containers that the runtime has created and that do not run yet.
-    :param forgotten: who asks for CPUs of its own and has none by the source's word; their times mean nothing yet.
+    :param forgotten: what asks for CPUs of its own and has none by the source's word; their times mean nothing yet.
     :param give_back_s: how long that may take, from then on; else from the reading in which it was seen first.
     :param said_after_s: so long after it has written a cgroup the source may still say what was promised before.
     :param layers: what each layer says about each claim; ``at_ns`` is CLOCK_MONOTONIC, and is when the layer was read.
     :param gauges: what the kubelet's own metrics say, where they were just read; its times mean nothing yet.
     :param runtime: what made the containers; ``None``: not known.
     :param missing: what could not be read, and why.
-    :param left_out: what runs, or may run, and has no claim, and why: nobody judges it.
+    :param left_out: what runs, or may run, and has no claim, and why: nothing judges it.
     :param unpromised: cgroups of what is listed, runs, and is promised nothing (any more).
     :param unlisted: names among the claims that the source did not list and that go on by the kernel's word; the
         follower says so, no source.

@@ -1,4 +1,4 @@
-"""Protobuf messages from tables of field numbers: no generated files, and only the fields that somebody needs.
+"""Protobuf messages from tables of field numbers: no generated files, and only the fields that something needs.
 
 A message that arrives may hold more: protobuf skips what a table does not name. The numbers are a public contract.
 

@@ -156,7 +156,7 @@ def _asked(
 
 def ask_socket(socket: Path, gathering: Gathering) -> tuple[tuple[Inspected, ...], tuple[Pod, ...], str]:
     """Ask podman's service; returns its version, too. Where it has no API of its own, docker's must do."""
-    from toolkit.sources import engine_socket  # with HTTP comes TLS: a twentieth of the start of whoever asks nobody
+    from toolkit.sources import engine_socket  # with HTTP comes TLS: a twentieth of the start of whatever asks nothing
 
     def get(kind: str, name: str) -> Any:
         for prefix in prefixes:
@@ -326,7 +326,7 @@ class _Located:
         return inner
 
     def _unnamed(self, container: Inspected, gathering: Gathering) -> str:
-        """Return the cgroup of its process, or where its manager puts it: where nobody knows which, the one there."""
+        """Return the cgroup of its process, or where its manager puts it: where nothing knows which, the one there."""
         found = cgroup_of(container, self._proc)
         if found:
             return found.removesuffix(f"/{CRUN_INNER}")

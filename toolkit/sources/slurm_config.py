@@ -58,7 +58,7 @@ class SlurmConfig:
     problems: Mapping[str, str] = field(default_factory=dict)
 
     def yes(self, key: str) -> bool:
-        """Whether a switch of ``cgroup.conf`` is on; each is off where nobody sets it."""
+        """Whether a switch of ``cgroup.conf`` is on; each is off where nothing sets it."""
         return self.cgroup.get(key.lower(), "no").lower() in _YES
 
     def why_not(self, key: str) -> str:

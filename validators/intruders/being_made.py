@@ -1,6 +1,6 @@
 """A container that is being made on a node that is followed: its runtime enters the new cgroup, and pins it only then.
 
-Whoever does that is a foreign pod's task by its place until the container is watched. What it may do is bounded by the
+Whatever does that is a foreign pod's task by its place until the container is watched. What it may do is bounded by the
 container that appears, and by how long a runtime sits there unpinned; its name alone proves nothing, because any task
 can call itself so. Source: docs/facts.md, "Normal on a healthy node".
 """
@@ -55,7 +55,7 @@ class Starts:
                     self._spent_ns[place] = self._spent_ns.get(place, 0) + row.total_ns
 
     def _container(self, cgroup: str) -> str:
-        """Return the cgroup of the container, which may have others below it; one that nobody knows is its own."""
+        """Return the cgroup of the container, which may have others below it; one that nothing knows is its own."""
         claim = view.claim_of_cgroup(self._known, cgroup)
         if claim is not None and claim.kind.carries_tasks:
             return claim.cgroup
@@ -66,7 +66,7 @@ class Starts:
 
         Both are empty for a task that is neither a runtime at work nor of an owner's next life.
 
-        :param owner: whose CPUs they are; ``None``: nobody's. :param is_owner: whether a claim owns a CPU, too.
+        :param owner: whose CPUs they are; ``None``: no owner's. :param is_owner: whether a claim owns a CPU, too.
         """
         if intruder.owner is not OwnerClass.FOREIGN_POD or intruder.left:
             return "", ""

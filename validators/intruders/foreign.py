@@ -119,8 +119,8 @@ class Held:
     """Whose the CPUs are, and when.
 
     :param owner: a claim that had a CPU only before or after it did is not foreign there.
-    :param spans: by CPU: when it was the owner's. Who came after the last of them breaks nothing; who came between two,
-        or before the first, may have stayed. None at all: time of others is not dated.
+    :param spans: by CPU: when it was the owner's. What came after the last of them breaks nothing; what came between
+        two, or before the first, may have stayed. None at all: time of others is not dated.
     :param gained: CPUs that changed hands during the observation: time of others there cannot be dated.
     :param through: by CPU: those through which it is the owner's, where it is not by itself.
     """
@@ -186,7 +186,7 @@ def _details(evidence: Evidence) -> dict[str, list[Offender]]:
 
 
 def _undated(claims: ClaimSet, intruder: Intruder, owner: Claim | None) -> str:
-    """Return why the time of a task counts neither for nor against anybody; empty: its kind breaks no promise."""
+    """Return why the time of a task counts neither for nor against anything; empty: its kind breaks no promise."""
     breaks = {OwnerClass.FOREIGN_POD, OwnerClass.CLAIM}
     if claims.policy is ExclusivePolicy.STRICT_ISOLATION:
         breaks |= {OwnerClass.SYSTEM, OwnerClass.KTHREAD}

@@ -1,9 +1,9 @@
-"""Containers on an owner's CPUs that nobody watched yet: its next life, who has them after it, or nobody knows whose.
+"""Containers on an owner's CPUs that nothing watched yet: its next life, which has them after it, or a stranger's.
 
 A container that restarts has a new cgroup, and the node is read a while after: on a slow machine the new life runs on
 the CPUs of the old one for many seconds as a task without a claim. Its runtime has pinned it long before, so that no
 bound of a start applies. So does a container that gets the CPUs of one that has ended. What the readings say decides:
-of the window, of the one after it, and who is in no reading yet is not known. Only a new container of the same pod may
+of the window, of the one after it, and what is in no reading yet is not known. Only a new container of the same pod may
 be that, and while the old life runs none is.
 
 Source: docs/facts.md, "Normal on a healthy node"; pkg/kubelet/kuberuntime/kuberuntime_manager.go (``SyncPod``: a
@@ -29,7 +29,7 @@ IsOwner = Callable[[Claim, int], bool]
 def is_his(
     known: Claim, intruder: Intruder, owner: Claim | None, is_owner: IsOwner, claims: ClaimSet, evidence: Evidence
 ) -> bool:
-    """Return whether a task that nobody watched yet owns the CPU: by the readings its container is ``known``.
+    """Return whether a task that nothing watched yet owns the CPU: by the readings its container is ``known``.
 
     It is the owner's other life; or it shares what is its pod's; or the owner is over, and the CPU was given to it: an
     init container's goes on to the others of its pod, that of a pod to the one that is made again under its name, or to
@@ -76,7 +76,7 @@ def _container_of_pod(cgroup: str, owner: Claim | None) -> str:
 def _is_new(container: str, since_ns: int, owner: Claim, evidence: Evidence) -> bool:
     """Return whether no reading could know a container in which a task ran first at this moment.
 
-    :param owner: where its CPUs are its own alone it must be over by then. Who is not in the list while its runtime
+    :param owner: where its CPUs are its own alone it must be over by then. What is not in the list while its runtime
         makes it may be its next life then; of a pod's CPUs only a container that came after the readings is not known.
     """
     following = evidence.following

@@ -86,7 +86,7 @@ class Ownership:
         steps = list(self.steps)
         while not steps[-1][1]:
             steps.pop()  # that it ended is said beside it
-        # What held for the moment of a change only is no set that anybody was given.
+        # What held for the moment of a change only is no set that anything was given.
         short = [n for n in range(1, len(steps) - 1) if seconds(steps[n][0]) == seconds(steps[n + 1][0])]
         steps = [step for n, step in enumerate(steps) if n not in short]
         if len(steps) > NAMED_STEPS:

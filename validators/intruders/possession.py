@@ -54,7 +54,7 @@ def apart(
     """Return whether both were promised the CPU, but never at the same time; not known counts as no.
 
     :param through: the CPUs through which it is the owner's, as those of its core are; ``None``: the CPU itself.
-    :param owned: when it was its own: what it had as one of a pool, in another life, is nobody's alone.
+    :param owned: when it was its own: what it had as one of a pool, in another life, is no claim's alone.
     """
     transitions = tuple(transitions)
     held = [spans(owner, one, transitions) for one in through or CpuSet.of((cpu,))]

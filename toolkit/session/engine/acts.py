@@ -73,7 +73,7 @@ def watch(
 ) -> None:
     """Do something at the start of a window, then let it take its time.
 
-    :param escaper: who is waited for besides, for :data:`toolkit.faults.escaper.SHOW_S` at most.
+    :param escaper: what is waited for besides, for :data:`toolkit.faults.escaper.SHOW_S` at most.
     """
     seconds = window.duration_s or 0.0
     if escaper is not None and not escaper.begin():

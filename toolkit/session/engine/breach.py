@@ -133,7 +133,7 @@ class Broken(Honest):
 
     @property
     def late(self) -> frozenset[str]:
-        """Nobody: the target may be one of them, and the fault is planted before the window opens."""
+        """Nothing: the target may be one of them, and the fault is planted before the window opens."""
         return frozenset()
 
     def stages(self) -> tuple[Stage, ...]:
@@ -142,7 +142,7 @@ class Broken(Honest):
         return (next((one for one in reversed(stages) if not target or target in self._names(one)), stages[-1]),)
 
     def put(self, stage: Stage) -> Plan:
-        """Who ignores a resize has the quotas of before; so has a node that is set up otherwise."""
+        """What ignores a resize has the quotas of before; so has a node that is set up otherwise."""
         return self.node.plan if self.other is not None or self.word.when is When.CHANGE else stage.plan
 
     def resize(self, live: LiveSandbox, before: Stage | None, stage: Stage) -> None:

@@ -53,7 +53,7 @@ class CanaryPair:
 
 
 def housekeeping_cpu(claims: ClaimSet, online: CpuSet, cpus: CpuSet | None = None) -> int:
-    """Choose a CPU that no container owns alone: a reserved one if possible, so that nobody's work is disturbed."""
+    """Choose a CPU that no container owns alone: a reserved one if possible, so that no owner's work is disturbed."""
     if cpus is not None and cpus & online:
         online = cpus & online
     free = online - claims.exclusive_cpus
@@ -102,7 +102,7 @@ def canaries(
 def fit(pair: CanaryPair, root: Path) -> bool:
     """Return whether both canaries still run where they were put.
 
-    A CPU that goes offline takes their affinity with it, also when it comes back; and anybody may stop or move a task.
+    A CPU that goes offline takes their affinity with it, also when it comes back; and anything may stop or move a task.
     """
     for claim in pair.claims:
         pids = cgroupfs.pids(pair.hierarchy, claim.cgroup)

@@ -28,12 +28,12 @@ from toolkit.store import WINDOW, digest_of, reread
 from validators.registry import needed_s
 
 WINDOW_S = 30.0
-"""Length of a window unless somebody says otherwise."""
+"""Length of a window unless something says otherwise."""
 LEAST_S = 1.0
-"""In less nobody can be seen often enough to be judged; a quota needs more, as its rule says. A rest of the duration
-that is shorter belongs to the window before it, and a window that somebody ends goes on until it is so old."""
+"""In less nothing can be seen often enough to be judged; a quota needs more, as its rule says. A rest of the duration
+that is shorter belongs to the window before it, and a window that something ends goes on until it is so old."""
 PATIENCE_S = 3.0
-"""So long at most who asks to stop waits for that: quotas with periods of more than 150 ms are undecided then."""
+"""So long at most what asks to stop waits for that: quotas with periods of more than 150 ms are undecided then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Consecutive:
     """Use :meth:`windows`; :meth:`state` may be called by any thread meanwhile.
 
     :param path: of the run that will be saved.
-    :param window_s: length of a window. :param duration_s: of all; ``None``: until somebody asks to stop.
+    :param window_s: length of a window. :param duration_s: of all; ``None``: until something asks to stop.
     :param stopped: as in :class:`toolkit.session.engine.window.Window`.
     :param now: what is promised at this moment, where that changes: asked when a window opens.
     :param origin: saved with each window. :param detail: of what metrics count.
@@ -85,7 +85,7 @@ class Consecutive:
         self._ending = False
         """Whether a window is just ending: it is neither open nor among the counters."""
         self._seen: Evidence | None = None
-        """What somebody saw last of the window that is open, or ending."""
+        """What something saw last of the window that is open, or ending."""
         self._sums = Sums()
 
     def windows(
@@ -95,7 +95,7 @@ class Consecutive:
     ) -> Iterator[Judged]:
         """Yield each window when it has been judged; the next is open by then.
 
-        Who takes them lets go of one before the next is taken: nothing else holds what it weighs.
+        What takes them lets go of one before the next is taken: nothing else holds what it weighs.
 
         :param progress: called with the seconds that have passed.
         :param first: what happens in the first window; its length, and that of all, count from the end of it.
@@ -149,10 +149,10 @@ class Consecutive:
     def state(self) -> SessionState:
         """Return what is known at this moment: the sums over the windows that have ended, and the open one.
 
-        While one ends, which may take until the node has answered, it is as somebody saw it last.
+        While one ends, which may take until the node has answered, it is as something saw it last.
         """
         with self._lock:
-            # Nobody saw the ending one yet: either it or the next is shown, and both are more than what was before.
+            # Nothing saw the ending one yet: either it or the next is shown, and both are more than what was before.
             if not self._over and (self._seen is None or not self._ending):
                 self._seen = self._opened.snapshot()
             return SessionState(
@@ -167,7 +167,7 @@ class Consecutive:
         with self._lock:
             self._ending, self._over = True, last
         seen = self._opened.close() if last else self._opened.turn()
-        # Who asks finds the window either as it was seen before or among the sums: counters never go back.
+        # What asks finds the window either as it was seen before or among the sums: counters never go back.
         with self._lock:
             self._counters.add(seen.evidence)
             self._ending, self._seen = False, None

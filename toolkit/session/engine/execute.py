@@ -69,10 +69,10 @@ def run_scenario(work: Planned, settings: Settings, progress: Callable[[float], 
 
     Init containers run first, one after the other, each watched and judged in a run of its own below the run's
     directory (``init-1``, …); so do pods that depart (``first``). The last stage is cut into consecutive windows where
-    it is longer than one (:mod:`toolkit.session.engine.long_stage`). Who asks to stop ends the window that is open.
+    it is longer than one (:mod:`toolkit.session.engine.long_stage`). What asks to stop ends the window that is open.
 
     :raises ApplyError: the kernel or the runtime refused the plan; nothing is left behind.
-    :raises StoppedError: somebody asked to stop before the first window.
+    :raises StoppedError: something asked to stop before the first window.
     """
     run_id = store.new_run_id(work.scenario.name)
     done: list[Run] = []
@@ -181,7 +181,7 @@ def _run_stage(
         origin = Origin(scenario=work.scenario, plan=stage.plan, sandbox=live.value)
         cut, length_s = settings.cut, window.duration_s or 0.0
         shown = progress if entered.last else lambda _seconds: None
-        # What runs is watched from here on, unless somebody has asked to stop.
+        # What runs is watched from here on, unless something has asked to stop.
         go_on(settings.stopped)
         with session(claims, window) as one:
             if entered.last and escaper is None and length_s > cut.window_s:

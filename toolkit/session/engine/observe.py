@@ -31,7 +31,7 @@ from toolkit.session.engine.stopping import Signals
 from toolkit.session.engine.window import Ask, Window
 
 TICK_S = 0.05
-"""How often user space looks, while it waits, whether something is the case of which nobody gives notice."""
+"""How often user space looks, while it waits, whether something is the case of which nothing gives notice."""
 IDLE_TICK_S = 1.0
 """How often it does where nothing but time is awaited: reports, signals and what :meth:`Observation.wake` is called for
 end the pause at once."""
@@ -98,7 +98,7 @@ class Observation:
         return tuple(self._changes)
 
     def wake(self) -> None:
-        """End the pause of who waits; may be called by any thread and by a signal's handler."""
+        """End the pause of what waits; may be called by any thread and by a signal's handler."""
         self.observer.wake()
 
     def poll(self, timeout_s: float) -> None:
@@ -115,7 +115,7 @@ class Observation:
         progress: Callable[[float], None] = lambda _seconds: None,
         until: Callable[[], bool] | None = None,
     ) -> None:
-        """Let time pass: ``seconds`` (``None``: no end), until something is the case, or somebody asks to stop.
+        """Let time pass: ``seconds`` (``None``: no end), until something is the case, or something asks to stop.
 
         :param progress: called with the seconds that have passed, after each pause.
         """
@@ -159,7 +159,7 @@ class Observation:
                 planted = canary.unless_moved(planted, self._planted)
             changes, self._changes = self._changes, []
             readings = self.observer.read_ended(ended)
-        # What was reported while it was read; the positive control may be among it. The node may take a second: who
+        # What was reported while it was read; the positive control may be among it. The node may take a second: what
         # wants to see the new window meanwhile does not wait.
         self._hear(heard, readings)
         with self._lock:
@@ -182,7 +182,7 @@ class Observation:
         if self._renew is None:
             return True
         owned = CpuSet.union(one.cpus for one in self.observer.subjects.values() if one.owns)
-        # On a CPU that somebody owns by now the canaries would be the foreign tasks that we look for.
+        # On a CPU that something owns by now the canaries would be the foreign tasks that we look for.
         at_home = self._pair.cpu not in owned or self._pair.online <= owned
         fit = canary.fit(self._pair, self._root)
         if self.observer.ledger.online() == self._pair.online and at_home and fit:
@@ -262,7 +262,7 @@ def observation(
         ) as observer:
             watched = observer.subjects
             for claim in claims.claims if window.lenient else ():
-                with suppress(InputError):  # who follows says at its first reading what is not watched
+                with suppress(InputError):  # what follows says at its first reading what is not watched
                     observer.add_claim(claim)
             node = (window.node_evidence, window.ask)
             yield Observation(observer, pair, window.root, environment, report, window.stopped, renew, *node)

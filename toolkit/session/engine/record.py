@@ -141,7 +141,7 @@ class Run:
     :param path: of this stage; ``directory`` itself, or below it.
     :param stage: for people; empty for the last stage. :param before: the stages before, e.g. the init containers'.
     :param hidden: why a fault that was planted may not have come to show; empty if it has.
-    :param left_out: stages that were not run because somebody asked to stop.
+    :param left_out: stages that were not run because something asked to stop.
     :param sums: of the windows of the last stage, where it had several, each of which was saved when it ended.
         ``record`` is the last of them.
     :param unsaved: the first error of a window that could not be saved.

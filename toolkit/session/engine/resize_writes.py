@@ -66,7 +66,7 @@ def write_limits(live: LiveSandbox, before: Plan, after: Plan) -> None:
 def carry_out(
     live: LiveSandbox, opened: Observation, claims: ClaimSet, before: Plan, after: Plan, ignored: str = ""
 ) -> None:
-    """Let the machine follow: shares and memory limits, then cpusets, who loses CPUs first; then write down what is
+    """Let the machine follow: shares and memory limits, then cpusets, what loses CPUs first; then write down what is
     promised. Quotas have been written before the window was opened.
 
     :param claims: what is promised now. :param ignored: a claim whose change of CPUs is announced, but not written.

@@ -106,7 +106,7 @@ def session(
 def ledgered(claims: ClaimSet) -> tuple[Claim, ...]:
     """Return the claims that the probes count tasks for.
 
-    A pod's or QoS class's own cgroup runs no tasks. If it were counted for, a task in a container that nobody claims
+    A pod's or QoS class's own cgroup runs no tasks. If it were counted for, a task in a container that nothing claims
     would be taken for its own, and not for a stranger's. Its files and counters are read as an ancestor's.
     """
     below = [claim.cgroup for claim in claims.claims if claim.kind.carries_tasks]

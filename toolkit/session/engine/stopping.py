@@ -1,6 +1,6 @@
 """Signals that ask a verb to stop: the window that is open closes, and what was seen is judged, printed and saved.
 
-One place for every verb with windows. A signal is noted, never acted on: who waits is woken, and looks at the note.
+One place for every verb with windows. A signal is noted, never acted on: what waits is woken, and looks at the note.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class StoppedError(PinproofError):
 
 
 def go_on(stopped: Sequence[int]) -> None:
-    """Return if nobody asked to stop.
+    """Return if nothing asked to stop.
 
-    :raises StoppedError: somebody did.
+    :raises StoppedError: something did.
     """
     if stopped:
         raise StoppedError(stopped[0])
@@ -44,7 +44,7 @@ class InsistedError(KeyboardInterrupt):
 class Signals(list[int]):
     """The signals that came, in their order.
 
-    A pause of the main thread (PEP 475) goes on when a handler returns: who pauses there says how it is woken.
+    A pause of the main thread (PEP 475) goes on when a handler returns: what pauses there says how it is woken.
     """
 
     def __init__(self) -> None:
@@ -57,9 +57,9 @@ class Signals(list[int]):
 def stop_on_signals() -> Iterator[Signals]:
     """Turn SIGINT, SIGTERM and SIGHUP into entries of the list.
 
-    Who sends SIGINT or SIGTERM a second time means it: that interrupts. SIGHUP never does: a terminal that goes away is
-    sent by the kernel and by the shell, and systemd sends SIGTERM and SIGHUP together. Where SIGHUP is ignored (nohup),
-    it stays so.
+    What sends SIGINT or SIGTERM a second time means it: that interrupts. SIGHUP never does: a terminal that goes away
+    is sent by the kernel and by the shell, and systemd sends SIGTERM and SIGHUP together. Where SIGHUP is ignored
+    (nohup), it stays so.
     """
     stopped = Signals()
 

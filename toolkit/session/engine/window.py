@@ -26,7 +26,7 @@ class Window:
 
     :param prepared: probes and canaries that are there already; ``None``: loaded and started for this window alone.
     :param cpus: where canaries may run; ``None``: anywhere.
-    :param stopped: no longer empty when somebody asks to stop
+    :param stopped: no longer empty when something asks to stop
         (:func:`toolkit.session.engine.stopping.stop_on_signals`).
     :param node_evidence: what the node itself states, asked for when a window has ended, or a snapshot of it is taken;
         given its frame.

@@ -63,7 +63,7 @@ class Follower:
         """Claims that have not given back what they must."""
         self._reader = SourceReader(source, Lives(source.name, hierarchy), self._history)
         self._before_ns = self._applied_ns = 0
-        """When the last two readings began that were applied and said who runs (CLOCK_MONOTONIC)."""
+        """When the last two readings began that were applied and said what runs (CLOCK_MONOTONIC)."""
         self._read_ns = 0
         """When the last one began that was applied, whatever it said."""
         self._cgroups: frozenset[str] = frozenset()
@@ -85,7 +85,7 @@ class Follower:
         return self._now
 
     def waking(self, wake: Callable[[], None]) -> Follower:
-        """Call this whenever there is a reading to be applied, so that nobody need look for one again and again."""
+        """Call this whenever there is a reading to be applied, so that nothing need look for one again and again."""
         self._reader.wake = wake
         return self
 
@@ -167,7 +167,7 @@ class Follower:
                 self._end(opened, name, restarts=again is not None)
         for name in [name for name in self._present if name not in watched]:
             del self._present[name]  # its cgroup was gone before it could be watched
-        # Those that lose CPUs come first: nobody may be promised what another still has.
+        # Those that lose CPUs come first: nothing may be promised what another still has.
         # While the runtime does not answer the rest says less: silence does not say that a promise has changed.
         now = {name: claim for name, claim in wanted.items() if name in self._present}
         if not reading.complete:
@@ -255,7 +255,7 @@ class Follower:
                     return
         elif claim.cpus != before.cpus:
             with opened.observer.changing(claim.name, claim.cpus, self._source.name):
-                pass  # whoever changed it has written it
+                pass  # whatever changed it has written it
             if more := more_of(before, claim):
                 self._history.granted(claim.name, more, self._had_not(claim.name, more, since_ns), time.monotonic_ns())
             self._giving_back.pop(claim.name, None)

@@ -41,7 +41,7 @@ MAX_TIMES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Attempt:
-    """The source was asked. ``answered``: it said who runs, and what was promised."""
+    """The source was asked. ``answered``: it said what runs, and what was promised."""
 
     at_ns: int
     answered: bool

@@ -1,4 +1,4 @@
-"""A source that is read in a thread of its own: when something changes, when somebody asks, and when it is time."""
+"""A source that is read in a thread of its own: when something changes, when something asks, and when it is time."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class SourceReader:
                 self._read_ns = self._begun_ns
 
     def _await(self, changes: Changes) -> None:
-        """Wait until something changes, somebody asks, or it is time."""
+        """Wait until something changes, something asks, or it is time."""
         end_s = time.monotonic() + self._source.every_s
         while not self._stop.is_set() and (left_s := end_s - time.monotonic()) > 0:
             if changes.wait(left_s):

@@ -1,6 +1,6 @@
 """The rule ``admission``: the plan held against what the scenario and the kubelet's contract say about it. Pure.
 
-Which pods it takes and refuses, which CPUs it gives (:mod:`toolkit.session.planning.expected`), and who keeps those
+Which pods it takes and refuses, which CPUs it gives (:mod:`toolkit.session.planning.expected`), and what keeps those
 that it has (:mod:`toolkit.session.planning.kept`).
 """
 
@@ -22,7 +22,7 @@ PAGE = RuleDoc(
     id=ADMISSION,
     claim=prose("""
         The plan admits the pods that the scenario names, refuses the others with its reasons, gives the CPUs that it
-        expects, takes none from who keeps them, and has no warning.
+        expects, takes none from a container that keeps them, and has no warning.
     """),
     how=prose("""
         `pinproof conformance` compares the model's plan with the scenario before anything runs. A pod that is not
@@ -32,7 +32,7 @@ PAGE = RuleDoc(
         with the words that stand there (subject `kubelet (restart)`). A plan that warns, of an empty shared pool
         for example, fails (subject `node`).
 
-        Which CPUs the model chose is compared, too. Who owns CPUs has the same ones after a kubelet's restart, after
+        Which CPUs the model chose is compared, too. What owns CPUs has the same ones after a kubelet's restart, after
         departures and visits of others, and after a resize (subjects `POD/CONTAINER (restart)`, `(departures)`,
         `(leaves)`, `(resize)`); only a resize as KEP-5554 plans it adds CPUs to those that are there, or takes some
         of them. What `expect` says about a container's CPUs is held against the machine's topology (subject

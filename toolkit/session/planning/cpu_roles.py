@@ -22,7 +22,7 @@ def roles_of_plan(plan: Plan) -> CpuRoles:
 
 
 def roles_of_kernel(topology: Topology) -> CpuRoles:
-    """Return what the kernel's command line suggests, where nobody says which CPUs are to be exclusive."""
+    """Return what the kernel's command line suggests, where nothing says which CPUs are to be exclusive."""
     exclusive = topology.isolated | topology.nohz_full
     source = "isolcpus= and nohz_full=; no kubelet was found"
     return CpuRoles(exclusive=exclusive, pool=CpuSet(), reserved=CpuSet(), source=source)

@@ -98,7 +98,7 @@ def plugins_of(scenario: Scenario, topology: Topology) -> dict[str, dict[str, An
 
 
 def refuse_with_changes(scenario: Scenario, where: str) -> None:
-    """Refuse a scenario whose pods change while these decide: nobody says what they would do.
+    """Refuse a scenario whose pods change while these decide: nothing says what they would do.
 
     :raises InputError: departures, resizes, visits or a restart beside one of these keys.
     """

@@ -147,7 +147,7 @@ def claim_set(plan: Plan, scenario: Scenario, sandbox: Sandbox, names: frozenset
     claims = []
     for pod, container in running(plan, names):
         name = claim_name(pod, container)
-        # Who does not run all the time asks for an unknown amount of CPU time.
+        # What does not run all the time asks for an unknown amount of CPU time.
         whole = pod.name not in scenario.arrivals and name not in scenario.restarts
         claims.append(
             Claim(

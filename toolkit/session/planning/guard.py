@@ -1,8 +1,8 @@
 """Refuse to load a node that is at work: a kubelet, pods, batch jobs, pinned workloads. Reads; changes nothing.
 
 ``run``, ``conformance`` and ``inject`` start loads on every CPU that they may use. A lab machine is for that; a node
-with somebody's work is not, unless its owner insists (``--on-live-node``), and then only the CPUs that nobody owns are.
-Who runs several things looks again before each: in the minutes that they take somebody may come.
+with other work is not, unless its owner insists (``--on-live-node``), and then only the CPUs that nothing owns are.
+What runs several things looks again before each: in the minutes that they take something may come.
 
 Source: docs/facts.md "Normal on a healthy node"; slurmd's cgroup plugins (``job_<id>``); systemd.resource-control(5),
 ``AllowedCPUs=``.
@@ -43,16 +43,16 @@ _JOB = re.compile(r"job_(\d{1,12})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occupant:
-    """Somebody's work. :param what: for people. :param cpus: those that are its own."""
+    """Other work. :param what: for people. :param cpus: those that are its own."""
 
     what: str
     cpus: CpuSet = EMPTY
 
 
 def free_machine(*, insisted: bool, root: Path = Path("/")) -> Topology:
-    """Return the machine that may be loaded: all of it, or what nobody owns where somebody insists.
+    """Return the machine that may be loaded: all of it, or what nothing owns where something insists.
 
-    :raises HostUnsupportedError: the node is at work and nobody insists, or every CPU has an owner.
+    :raises HostUnsupportedError: the node is at work and nothing insists, or every CPU has an owner.
     """
     found = occupants(root)
     if not found:
@@ -71,7 +71,7 @@ def free_machine(*, insisted: bool, root: Path = Path("/")) -> Topology:
 def still_free(loaded: CpuSet | None = None, root: Path = Path("/")) -> None:
     """Look again before more is started on a machine that was free.
 
-    :param loaded: the CPUs that nobody owned when somebody insisted; ``None``: nobody did.
+    :param loaded: the CPUs that nothing owned when something insisted; ``None``: nothing did.
     :raises HostUnsupportedError: the node is at work by now, or these CPUs have an owner.
     """
     found = occupants(root)
@@ -89,7 +89,7 @@ def _named(found: Sequence[Occupant]) -> str:
 
 
 def occupants(root: Path = Path("/")) -> tuple[Occupant, ...]:
-    """Return everybody's work on this machine but pinproof's own."""
+    """Return the others' work on this machine but pinproof's own."""
     proc = root / "proc"
     found = []
     arguments = kubelet_arguments(proc)
@@ -119,7 +119,7 @@ def occupants(root: Path = Path("/")) -> tuple[Occupant, ...]:
 def _promised(root: Path, arguments: tuple[str, ...] | None) -> CpuSet | None:
     """Return the CPUs that the kubelet's state file gives to containers; ``None``: it says nothing that can be trusted.
 
-    Of another policy than ``static`` it has no entries, whoever else may have given CPUs to pods (NRI, DRA).
+    Of another policy than ``static`` it has no entries, whatever else may have given CPUs to pods (NRI, DRA).
     """
     try:
         folder = read_flags(arguments or ()).root_directory
@@ -183,7 +183,7 @@ def _narrowed(use: CgroupUse, known: dict[str, CgroupUse], every: CpuSet | None)
 
 
 def own_family() -> frozenset[int]:
-    """Return this process, those that led to it and those that it started: where we were put is nobody's work."""
+    """Return this process, those that led to it and those that it started: where we were put is no other work."""
     import psutil  # most verbs refuse nothing and need no list of processes
 
     me = psutil.Process()

@@ -1,7 +1,7 @@
-"""Who owns CPUs keeps them: the plan before a change compared with the one after it. Pure.
+"""What owns CPUs keeps them: the plan before a change compared with the one after it. Pure.
 
 No scenario needs to say so; it follows from what a kubelet is. A restarted one reads its state files and gives every
-container that is in them what stands there; the static policy never moves an exclusive CPU, whoever comes or leaves;
+container that is in them what stands there; the static policy never moves an exclusive CPU, whatever comes or leaves;
 v1.36 moves none at a resize, and KEP-5554 plans to add CPUs to those that are there, or to take some of them.
 Source: Kubernetes v1.36.2 cpumanager/policy_static.go (Allocate); KEP-5554; ``docs/facts.md`` K-kubelet-5.
 """
@@ -54,7 +54,7 @@ def _changes(work: Planned) -> Iterator[tuple[str, Plan, Plan, bool]]:
     if work.resized is not None:
         yield "resize", work.plan, work.resized, False
     if work.restarted is not None:
-        # Where no kubelet starts nobody touches what runs.
+        # Where no kubelet starts nothing touches what runs.
         yield "restart", work.restarted.before, work.plan, bool(work.restarted.refusal)
 
 

@@ -5,11 +5,11 @@ What a machine without such work has pinned too, and what is therefore none:
 - kernel threads, and all tasks of a machine whose systemd is pinned (``CPUAffinity=`` in system.conf, tuned): they have
   the mask of process 1, or more;
 - tasks that have what their cgroup grants: the guard judges cgroups by themselves;
-- tasks that have the mask that we have: somebody has put us there together (a CI job under ``taskset``);
+- tasks that have the mask that we have: something has put us there together (a CI job under ``taskset``);
 - systemd's own services, pinproof's own processes (an observer keeps off exclusive CPUs) and what they have started;
 - tasks that sleep: nginx pins its workers (``worker_cpu_affinity``), haproxy its threads, and idle ones are on every
-  second machine. A load beside them takes nothing from anybody; one that polls, as DPDK does, is always busy. So
-  a task counts that ran for :data:`BUSY` of a short time; nobody waits for that where nothing is pinned.
+  second machine. A load beside them takes nothing from them; one that polls, as DPDK does, is always busy. So
+  a task counts that ran for :data:`BUSY` of a short time; nothing waits for that where nothing is pinned.
 
 Source: sched_setaffinity(2); proc(5), ``/proc/pid/task/tid/schedstat``; systemd-system.conf(5), ``CPUAffinity=``.
 """
@@ -49,7 +49,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usual:
-    """What tasks have that nobody has pinned. :param first: the mask of process 1. :param ours: our own."""
+    """What tasks have that nothing has pinned. :param first: the mask of process 1. :param ours: our own."""
 
     online: CpuSet
     first: CpuSet
@@ -151,6 +151,6 @@ def _ran_ns(task: Task) -> int:
 
 
 def _text(path: str) -> str:
-    with contextlib.suppress(OSError):  # nobody else's, where /proc hides them
+    with contextlib.suppress(OSError):  # no other's, where /proc hides them
         return read_control(path) or ""
     return ""

@@ -165,7 +165,7 @@ def _with_departures(pods: list[Pod], departures: set[str], node: Node) -> tuple
 
 
 def plan_visit(scenario: Scenario, pods: list[Pod], node: Node) -> tuple[Plan, Plan]:
-    """Admit those who stay, then the visitors; return the plan without them (before and afterwards), and with them.
+    """Admit those that stay, then the visitors; return the plan without them (before and afterwards), and with them.
 
     :param node: freshly started.
     :raises InputError: something else changes, too; a visitor whose coming changes weights.

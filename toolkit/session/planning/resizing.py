@@ -95,7 +95,7 @@ BEFORE = "before the resize"
 def parted(scenario: Scenario, stages: tuple[Stage, ...], after: Plan | None) -> tuple[Stage, ...]:
     """Return the stages with one more before the last, where a resize changes a quota.
 
-    Who arrives late does so in the last, which has the quotas of afterwards from its beginning.
+    What arrives late does so in the last, which has the quotas of afterwards from its beginning.
     """
     if after is None or not changes_bandwidth(stages[-1].plan, after):
         return stages

@@ -47,7 +47,7 @@ def settings_after(scenario: Scenario) -> dict[str, Any]:
 def plan_restart(scenario: Scenario, pods: list[Pod], node: Node, read: Read) -> tuple[Plan, Restarted]:
     """Admit the pods, then start another kubelet over the state; return what holds afterwards.
 
-    The plan is that of the old kubelet where the new one does not start: nobody touches what runs.
+    The plan is that of the old kubelet where the new one does not start: nothing touches what runs.
 
     :param node: freshly started: the old kubelet. :param read: of the new one's settings.
     :raises InputError: something else changes, too.

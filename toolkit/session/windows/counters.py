@@ -98,7 +98,7 @@ class Counters:
             return
         self.named = {subject: window for subject, window in self.named.items() if subject not in gone}
         self.series.forget(gone)
-        # The sum of a rule is of whoever there was: it stays, also where a subject has its name.
+        # The sum of a rule is of whatever there was: it stays, also where a subject has its name.
         self.verdicts = Counter(
             {key: count for key, count in self.verdicts.items() if key[1] == OTHER or key[1] not in gone}
         )
@@ -160,7 +160,7 @@ class SessionState:
     window_s: float | None = None
 
     def ended(self) -> SessionState:
-        """Return the same as it is known when nobody observes any more: what was open is among the sums."""
+        """Return the same as it is known when nothing observes any more: what was open is among the sums."""
         counters = self.counters.copy()
         if self.open is not None:
             counters.add(self.open)

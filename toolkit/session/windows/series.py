@@ -2,7 +2,7 @@
 
 A node of 500 containers on 128 CPUs has 64,000 pairs of claim and CPU, five series each, and 4,000 pairs of rule and
 subject, eight series each: more than a scrape should have. What is shown alone, or summed up, stays so until its claim
-(its subject) is forgotten, whoever goes meanwhile: no counter goes back.
+(its subject) is forgotten, whatever goes meanwhile: no counter goes back.
 Source: prometheus.io "Metric and label naming" (every combination of labels is a series), "Instrumentation".
 """
 
@@ -88,7 +88,7 @@ class Series:
     def of_level(self, claim: str, level: int) -> tuple[str, str] | None:
         """Return the labels under which the bandwidth of a claim's cgroup counts, or of one above it (level 1, 2, ...).
 
-        :returns: ``None``: it counts for nobody. A cgroup above is that of many claims: a sum would have it many times.
+        :returns: ``None``: it does not count. A cgroup above is that of many claims: a sum would have it many times.
         """
         if self._by_claim:
             return claim, str(level)
@@ -110,7 +110,7 @@ class Series:
     def of_failed(self, rule: str, subject: str) -> tuple[str, str]:
         """Return the labels under which a rule that has failed for a subject counts from its next verdict on.
 
-        Its first failure is in the sum: who asks whether a counter rises does not see one that begins with 1.
+        Its first failure is in the sum: what asks whether a counter rises does not see one that begins with 1.
         """
         pair = (rule, subject)
         with self._lock:

@@ -39,7 +39,7 @@ def _of_layout(reading: NodeReading, files: Collection[str]) -> Iterator[str]:
         yield "metrics"
     if "times.json" not in files and second:
         yield "times"
-    # Of a kubelet whose version nobody could ask for it is not known whether it writes them.
+    # Of a kubelet whose version nothing could ask for it is not known whether it writes them.
     said = reading.kubelet_version
     known = allocates(said) if said else not any(part.part == "version" for part in reading.missing)
     if not (second and known):

@@ -2,9 +2,9 @@
 form ``actuated_pods_state``: those that it has put into force. Between the two is a resize that is under way.
 
 It makes none for ephemeral containers, nor for init containers that end. The file holds its content as text, with a
-checksum of that text: a file whose checksum is another one is torn, or nobody's word, and a kubelet does not start from
-it. Source: kubernetes ``pkg/kubelet/allocation`` (``allocationFromPod``, ``SetActuatedResources``) and its ``state``
-(``Checkpoint.VerifyChecksum``); the recorded files of tests/data/captures.
+checksum of that text: a file whose checksum is another one is torn, or not its own word, and a kubelet does not start
+from it. Source: kubernetes ``pkg/kubelet/allocation`` (``allocationFromPod``, ``SetActuatedResources``) and its
+``state`` (``Checkpoint.VerifyChecksum``); the recorded files of tests/data/captures.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def checksum(data: str) -> int:
 
 @lru_cache(4)
 def _read(state: str) -> Allocations:
-    """Read a file once for all who ask for it, and for all readings in which it says the same: nobody changes it."""
+    """Read a file once for all that ask for it, and for all readings in which it says the same: nothing changes it."""
     try:
         outer = load_object(state, _STRUCT)
         data = outer.get("data")

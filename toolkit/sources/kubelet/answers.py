@@ -109,7 +109,7 @@ class Answers:
     def _written(self, name: str, value: Answer, parts: list[Any], small: list[Any]) -> bytes:
         """Return a value's JSON; that of before where nothing differs.
 
-        :param parts, small: all that the value holds. Parts are the same where they are the same objects, which nobody
+        :param parts, small: all that the value holds. Parts are the same where they are the same objects, which nothing
             changes: equal is not enough, ``1`` equals ``true``. Of the small ones the texts are compared.
         """
         words, known = json.dumps(small), self._documents.get(name)

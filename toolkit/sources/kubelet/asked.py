@@ -43,7 +43,7 @@ def agreed(values: CpuValues, *others: CpuValues) -> Asked:
 def memory_of(values: Asked, subject: Subject) -> int | None:
     """Return the limit of memory that a container is promised.
 
-    None is promised where its request has none and the runtime was told none: what stands there then nobody asked for.
+    None is promised where its request has none and the runtime was told none: what stands there then nothing asked for.
     A runtime that was told a limit by others (an NRI plugin, its own base specification) is not the kubelet's promise.
     Source: Kubernetes documentation, Assign Memory Resources ("no upper bound"); CRI API v1, ``memory_limit_in_bytes``.
     """
@@ -65,7 +65,7 @@ def taken(asked: Asked) -> Asked:
 
 
 def not_known(claims: Iterable[Claim], pods: Container[str], partial: Container[str]) -> tuple[MissingPart, ...]:
-    """Name the pods of which some limits are not promised: their requests are known to nobody, or not as a whole.
+    """Name the pods of which some limits are not promised: their requests are known to nothing, or not as a whole.
 
     :param claims: of containers. :param pods: UIDs of pods whose requests are known. :param partial: of those whose
         containers' roles are not.

@@ -99,7 +99,7 @@ def _opened(path: Path, stream: BoundedStream) -> tarfile.TarFile:
 
 
 def _put(files: dict[str, bytes], name: str, data: bytes, where: Path) -> None:
-    """Take a member. Two of one name that say two things are no evidence: which of them was there, nobody knows."""
+    """Take a member. Two of one name that say two things are no evidence: which of them was there, nothing knows."""
     if files.setdefault(name, data) != data:
         shown = printable(name.encode("utf-8", "replace").decode())[:120]
         raise InputError(str(where), f"two members named {shown}, which differ", "one of each name")

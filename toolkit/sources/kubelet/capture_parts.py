@@ -1,7 +1,7 @@
 """The JSON parts of a capture: each has the form that its format asks for, or it is missing, with its reason.
 
 A part that is empty is believed only where the node does not show that it cannot be: a list without containers, beside
-cgroups of containers, would promise nothing to anybody, and so find nothing wrong.
+cgroups of containers, would promise nothing, and so find nothing wrong.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ class _Maker:
         asks = pod is not None and container is not None and state and isolation is not Isolation.HOST
         pod_quota_us = None
         if pod is not None and pod.pod_level and isolation is Isolation.CONTAINER and not self.known.problem:
-            # Whoever shares the pod's budget is limited by it, in the node's pool, too: an owner runs below its quota.
+            # Whatever shares the pod's budget is limited by it, in the node's pool, too: an owner runs below its quota.
             pod_quota_us = self._pod_values(subject.pod_uid, pod).quota_us
         if container is not None and huge_pages.untold(subject, container):
             self.untold.append(subject.name)

@@ -138,7 +138,7 @@ def configuration_of(
 ) -> KubeletConfiguration:
     """Return the same of the running kubelet's arguments, without its own name.
 
-    Read once for all readings in which texts, names and arguments are the same: it is made of nothing else, and nobody
+    Read once for all readings in which texts, names and arguments are the same: it is made of nothing else, and nothing
     changes it. What is wrong is read, and said, each time.
     :raises InputError: as :func:`read_configuration`.
     """

@@ -101,7 +101,7 @@ def layers_of(
 ) -> list[LayerView]:
     """Return what state file, runtime and pod-resources say of a subject that has a claim.
 
-    :param rows: those of the reading; who asks for many subjects has them at hand.
+    :param rows: those of the reading; what asks for many subjects has them at hand.
     :param above: the memory nodes of the cgroup above, where they are known: one for which none were asked has these.
     """
     assert promise.claim is not None
@@ -197,7 +197,7 @@ def _files(cgroup: str, files: dict[str, str]) -> CgroupFiles:
 
 
 def state_readings(reading: NodeReading, node: NodeClaims, online: CpuSet) -> tuple[StateReading, ...]:
-    """Return the state files, or that there are none, with who is known to own what they assign."""
+    """Return the state files, or that there are none, with what is known to own what they assign."""
     known = None if node.settings.problem else node.settings.config
     return (
         StateReading(
@@ -283,9 +283,9 @@ def _online(reading: NodeReading, tree: dict[str, dict[str, str]]) -> CpuSet:
 
 
 def _offline(reading: NodeReading, claims: ClaimSet, online: CpuSet) -> tuple[HotplugEvent, ...]:
-    """Return the CPUs that are promised and went offline, which the kernel takes out of cpusets: nobody wrote there.
+    """Return the CPUs that are promised and went offline, which the kernel takes out of cpusets: nothing wrote there.
 
-    Only by the machine's own word: where it was not read, what no cgroup has may be what somebody took away.
+    Only by the machine's own word: where it was not read, what no cgroup has may be what something took away.
     """
     if reading.online is None or not online:
         return ()

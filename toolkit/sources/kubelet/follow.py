@@ -237,7 +237,7 @@ class KubeletSource:
     def _remember(self, now: Followed) -> None:
         """Spare the statuses of containers whose layers agree, all but some in turn: 0.7 ms each add up.
 
-        Of one that has just begun to agree the runtime is asked once more: whether it followed its cgroup, or somebody
+        Of one that has just begun to agree the runtime is asked once more: whether it followed its cgroup, or something
         else wrote that and put it back.
         """
         self._turn += 1

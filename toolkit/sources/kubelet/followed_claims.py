@@ -1,4 +1,4 @@
-"""What the claims of a reading are to one who follows the node: worked out once for all readings that say the same.
+"""What the claims of a reading are to one that follows the node: worked out once for all readings that say the same.
 
 What depends on the moment, or on what was read before, is not here: :mod:`toolkit.sources.kubelet.follow`. Pure.
 """
@@ -98,7 +98,7 @@ class Followed:
 
 
 def followed(claim: Claim) -> Claim:
-    """Nobody says that the pods of a node compete all the time."""
+    """Nothing says that the pods of a node compete all the time."""
     return replace(claim, contended=False)
 
 

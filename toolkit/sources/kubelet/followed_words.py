@@ -33,8 +33,8 @@ def states(reading: NodeReading, found: NodeClaims, *, lost: bool) -> tuple[Stat
     """A pod whose sandbox is ready owns what it was given, although its containers do not run yet, or wait.
 
     One that has no sandbox yet waits for its volumes if it has a folder, and may be a static pod that waits for the
-    version before it to end: no time bounds either. Where nobody lists the pods and the folders were not read it is not
-    known who waits, so who owns the CPUs is not known either.
+    version before it to end: no time bounds either. Where nothing lists the pods and the folders were not read it is
+    not known what waits, so what owns the CPUs is not known either.
 
     Whose sandbox runs no more has ended. When the kubelet takes what it has depends on what the kubelet still knows of
     it: v1.20 was seen to wait for the next admission. It is said, and is a leak when the runtime lists it no more. A

@@ -1,6 +1,6 @@
 """Containers that were given CPUs of their own, and that the state file does not name any more.
 
-Who follows a node from before has seen that. Who reads it for the first time has the runtime's word alone.
+What follows a node from before has seen that. What reads it for the first time has the runtime's word alone.
 Source: docs/facts.md K-shares, K-kubelet-4, K-kubelet-12.
 """
 
@@ -19,7 +19,7 @@ from toolkit.sources.kubelet.parents import class_of
 def had_own(promise: Promise, found: NodeClaims) -> CpuSet:
     """Return the CPUs that a container was given as its own, and that are no longer; empty: none, as far as is known.
 
-    In a Guaranteed pod, with the shares of as many whole CPUs as it was given, and no CPU of the pool among these: who
+    In a Guaranteed pod, with the shares of as many whole CPUs as it was given, and no CPU of the pool among these: what
     shares the pool has its CPUs, or those of the pool that was.
     """
     asked, subject = asked_of(promise.subject), promise.subject

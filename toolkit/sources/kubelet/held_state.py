@@ -2,7 +2,7 @@
 
 Absent while the kubelet is down, then for 50 ms a pool without entries, then as before; no cgroup changes meanwhile.
 A kubelet that goes on running writes such a pool when it has taken the last CPUs back, from a pod that it refused, too.
-A file is written whole or not at all: text that is no checkpoint is nobody's restart, but a file that is spoilt.
+A file is written whole or not at all: text that is no checkpoint is no restart, but a file that is spoilt.
 Source: docs/facts.md K-kubelet-4, K-kubelet-5, "Normal on a healthy node".
 """
 
@@ -34,7 +34,7 @@ class HeldState:
         self.silent = False
         """Whether the file of the last reading says nothing, and not for so long yet that this is no restart's."""
         self.lost = False
-        """Whether it has said nothing for longer: what is promised goes on, and nobody says so any more."""
+        """Whether it has said nothing for longer: what is promised goes on, and nothing says so any more."""
         self.instead: CpuStateFile | None = None
         """The file of the last reading where something else holds than it says: spoilt, or lost and not absent."""
 

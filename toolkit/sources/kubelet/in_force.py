@@ -28,7 +28,7 @@ class InForce:
     def __init__(self) -> None:
         self._reconciles = Reconciles()
         self._settled: tuple[Followed, CpuSet, Holding] | None = None
-        """The last reading and what the pool may have, where nobody waits for a reconcile: no time is in it."""
+        """The last reading and what the pool may have, where nothing waits for a reconcile: no time is in it."""
 
     def of(
         self,

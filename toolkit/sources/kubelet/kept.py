@@ -99,7 +99,7 @@ def _long(value: object) -> bool:
 
 @lru_cache(256)
 def manifest(data: bytes, where: str) -> str:
-    """Keep of a static pod names and resources. Who follows a node reads the same files again and again.
+    """Keep of a static pod names and resources. What follows a node reads the same files again and again.
 
     :raises InputError: it is no such document; the message quotes nothing of it.
     """

@@ -23,7 +23,7 @@ from toolkit.sources.kubelet.versions import Versions
 
 
 def may_keep(versions: Versions, known: Settings, uid: str) -> bool:
-    """Whether a pod's kubelet may be older than the gate: nobody knows its version, nor was the gate set."""
+    """Whether a pod's kubelet may be older than the gate: nothing knows its version, nor was the gate set."""
     config = known.config
     return (
         versions.unknown(OWNERS_WITHOUT_QUOTA, uid)

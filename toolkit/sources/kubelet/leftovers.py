@@ -1,7 +1,7 @@
 """Which tree of pods is the kubelet's, where another one is left of a kubelet with the other cgroup driver.
 
 Such a kubelet's cgroups stay until the machine restarts: of all pods, of the QoS classes, and of static pods under the
-very UIDs that they have again. Nobody is promised anything about them. Containers decide: where none is, no pod runs.
+very UIDs that they have again. Nothing is promised anything about them. Containers decide: where none is, no pod runs.
 Source: kubernetes ``pkg/kubelet/cm/cgroup_manager_linux.go``, ``pod_container_manager_linux.go``
 (``GetAllPodsFromCgroups`` looks below the driver's own names alone).
 """

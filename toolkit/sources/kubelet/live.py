@@ -216,14 +216,14 @@ class LiveNode:
             text = read_metrics(places.metrics or "", places.token, places.authority)
         except InputError as error:
             self.no_metrics = printable(str(error))
-            # Who follows reads them once in a while: what a node says beside them is not new by that.
+            # What follows reads them once in a while: what a node says beside them is not new by that.
             if self.memory is None:
                 self._miss("metrics", self.no_metrics)
         else:
             self.files[METRICS] = text.encode()
 
     def _pods(self) -> None:
-        """Take which pods have a folder, and the kubelet's own list where it is known how: who follows does without."""
+        """Take which pods have a folder, and the kubelet's own list where it is known how: a follower does without."""
         places = self.places
         try:
             self.files[pod_folders.FILE] = pod_folders.pod_folders(places.target(self.kubelet_root / pod_folders.PODS))

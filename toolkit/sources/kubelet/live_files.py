@@ -162,7 +162,7 @@ def _process(folder: Path) -> dict[str, Any]:
         return whole
     for tid in tids:
         task = folder / "task" / str(tid)
-        # In this order: who is in a cgroup by then has got its CPUs by the time when the mask is read.
+        # In this order: what is in a cgroup by then has got its CPUs by the time when the mask is read.
         cgroup, status = read_bytes(task / "cgroup")[0], read_bytes(task / "status")[0]
         # A first thread may end before the others: no change of its cgroup reaches it, and v1 shows it at the root.
         if status is None or cgroup is None or _DEAD.search(status):
@@ -250,7 +250,7 @@ def process_arguments(proc: Path, pid: int) -> tuple[str, ...]:
 
 
 def start_ticks(proc: Path, pid: int) -> int | None:
-    """Return when a process started, in clock ticks since the machine did; ``None``: nobody says it."""
+    """Return when a process started, in clock ticks since the machine did; ``None``: nothing says it."""
     return ticks_of((small_file(f"{proc}/{pid}/stat") or b"").decode("utf-8", "replace"))
 
 
@@ -263,7 +263,7 @@ def started_s(proc: Path, pid: int) -> float | None:
 
 
 def log_names(logs: Path) -> dict[str, dict[str, str]]:
-    """Return container id to pod, namespace and container name, by the kubelet's log symlinks; nobody changes it."""
+    """Return container id to pod, namespace and container name, by the kubelet's log symlinks; nothing changes it."""
     try:
         with os.scandir(os.fsencode(logs)) as entries:
             return _of_logs(tuple(sorted(entry.name for entry in entries)))

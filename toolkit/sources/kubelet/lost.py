@@ -1,4 +1,4 @@
-"""Containers that run by the runtime's word, and of which nobody can say anything: their cgroup is not where pods are.
+"""Containers that run by the runtime's word, and of which nothing can say anything: their cgroup is not where pods are.
 
 The cgroups are read first: one that started since then is no loss, and neither is one of which it is not known whether
 it runs and whose cgroup would be in a pod (it has ended). Pods of a kubelet without a cgroup of their own

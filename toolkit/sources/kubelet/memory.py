@@ -1,4 +1,4 @@
-"""What one who follows a kubelet's node keeps from one reading to the next: a reading then costs what has changed."""
+"""What one that follows a kubelet's node keeps from one reading to the next: a reading then costs what has changed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class KubeletProcess:
 
         What is edited later is in force from its next start on; while none runs what was in force before holds.
 
-        :param files: as they are now: those of a kubelet that is seen for the first time, or whose start nobody says.
+        :param files: as they are now: those of a kubelet that is seen for the first time, or whose start nothing says.
         """
         if self._pid is not None:
             ticks = start_ticks(proc, self._pid)

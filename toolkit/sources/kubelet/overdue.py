@@ -20,7 +20,7 @@ SLACK_S = 5.0
 def overdue_s(subject: Subject, reading: NodeReading, node: NodeClaims) -> float | None:
     """Return for how long a reconcile had been possible when the cgroups were read, if that is longer than one takes.
 
-    ``None``: it is not, or nobody says. The state file is read first and the runtime's list last: where the file was
+    ``None``: it is not, or nothing says. The state file is read first and the runtime's list last: where the file was
     written again in between, the list may be of the new one.
     """
     times, runtime = reading.read_at_s, subject.runtime

@@ -31,8 +31,8 @@ def _limits(files: Mapping[str, str]) -> bool:
 def is_gone(path: str, tree: Tree, entry: RuntimeContainer | None, threads: Sequence[ThreadReading]) -> bool:
     """Return whether a container's cgroup is gone, or left: CRI-O keeps one that has ended until it removes it.
 
-    A kubelet updates no container that has ended: what its cgroup still says is nobody's promise. One that the runtime
-    calls ended, and in which something runs on, is there.
+    A kubelet updates no container that has ended: what its cgroup still says is no claim's promise. One that the
+    runtime calls ended, and in which something runs on, is there.
     Source: cri-o ``server/container_remove.go`` (``DeleteContainer``); containerd deletes it when it ends.
     """
     if path not in tree:

@@ -1,4 +1,4 @@
-"""Who owned CPUs on a node that is followed, and owns them no more by the state file or by having ended.
+"""What owned CPUs on a node that is followed, and owns them no more by the state file or by having ended.
 
 A kubelet removes what a pod had from its state at the next reconcile once the pod is not active to it. It may do so
 while the container still runs (a slow termination), and give the CPUs to another pod then: two owners at once, which no
@@ -28,7 +28,7 @@ class Owned:
         """Ids of those that were found to run on CPUs of another pod."""
         self._free: tuple[Followed, CpuSet] | None = None
         self._lost: tuple[Followed, dict[str, tuple[Promise, CpuSet]]] | None = None
-        """Who runs on which CPUs that were its own and are another pod's, by id."""
+        """What runs on which CPUs that were its own and are another pod's, by id."""
 
     def freed(self, now: Followed) -> CpuSet:
         """CPUs that the state file still gives to containers whose pod has ended: the pool may have them at any moment.
@@ -36,7 +36,7 @@ class Owned:
         A pod whose sandbox is ready keeps what it has, whatever its containers do: they wait for their next start.
         """
         if self._free is not None and self._free[0] is now:
-            return self._free[1]  # Who owned what is known by then: asked again, it would be answered alike.
+            return self._free[1]  # What owned what is known by then: asked again, it would be answered alike.
         cpu = now.found.cpu
         entries = {(e.pod_uid, e.container): parsed(e.cpus) or CpuSet() for e in (cpu.entries if cpu else ())}
         alive = {_key(p): p.state or CpuSet() for p in now.running if p.in_state}
@@ -51,11 +51,11 @@ class Owned:
         own. One that was promised them and waits for the end of the first, as a static pod's next version, has not got
         them yet.
 
-        No time is allowed for it. The state file was read first, then the runtime, then whether a task is there: who
+        No time is allowed for it. The state file was read first, then the runtime, then whether a task is there: what
         ended before the CPUs were given away runs no more by the runtime's word, or has no task although the runtime,
         whose shim's report waits for a CPU, still lists it as running.
         """
-        if self._lost is None or self._lost[0] is not now:  # Else who owned what is known by then, as above.
+        if self._lost is None or self._lost[0] is not now:  # Else what owned what is known by then, as above.
             self._lost = now, self._lost_to_others(now)
         found = self._lost[1]
         self._doubly = frozenset(
@@ -68,7 +68,7 @@ class Owned:
         running = {p.subject.id: p for p in now.running if p.subject.runtime is not None}
         self._own = {key: cpus for key, cpus in self._own.items() if key in running}
         self._own |= {key: p.state for key, p in running.items() if p.in_state and p.state}
-        # Who was given up before anybody followed the node was never seen to own anything.
+        # What was given up before anything followed the node was never seen to own anything.
         unseen = {key: had_own(p, now.found) for key, p in running.items() if key not in self._own}
         self._own |= {key: cpus for key, cpus in unseen.items() if cpus}
         own = [(p.subject.pod_uid, p.state) for p in running.values() if p.in_state and p.state]

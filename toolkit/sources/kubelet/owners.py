@@ -1,4 +1,4 @@
-"""Which containers own CPUs, and for whom a quota can be promised: by the state file and by what the pods ask for.
+"""Which containers own CPUs, and for what a quota can be promised: by the state file and by what the pods ask for.
 
 Source: docs/facts.md K-quota, K-pod, K-kubelet-4; KEP-5526 "ResourceIsolationLevel".
 """
@@ -31,7 +31,7 @@ class Owners:
         self.static = config.cpu_manager_policy == "static"
         self._gates = config.feature_gates
         self._known = not self.static or (cpu is not None and bool(cpu.default or cpu.entries or cpu.pods))
-        """Whether it can be said who owns CPUs: owners have no quota, so without it no quota is known. A file that
+        """Whether it can be said what owns CPUs: owners have no quota, so without it no quota is known. A file that
         says nothing is that of a manager that has not started yet."""
         self.entries = {(entry.pod_uid, entry.container): entry.cpus for entry in (cpu.entries if cpu else ())}
         self.pod_sets = {entry.pod_uid: entry.cpus for entry in (cpu.pods if cpu else ())}
@@ -53,7 +53,7 @@ class Owners:
         return pod, pod.container(name) if pod else None
 
     def isolation(self, uid: str, name: str, asked_quota_us: int | None = None) -> Isolation:
-        """Return who shares the CPUs of a container.
+        """Return what shares the CPUs of a container.
 
         :param asked_quota_us: by the runtime's word. In a pod with CPUs of its own whose requests are not known it is
             the containers that share which are asked a quota for, and owners for none.
@@ -87,7 +87,7 @@ class Owners:
 def own_cpus(pod: Pod, container: Container, gates: FeatureGates) -> int:
     """Return how many CPUs of its own a container asks for; 0: none."""
     managed = gates.pod_level_managers
-    # Nobody looks after a budget without the gate: its containers share the node's pool, with their quotas.
+    # Nothing looks after a budget without the gate: its containers share the node's pool, with their quotas.
     if pod.pod_level and not managed:
         return 0
     return exclusive_cpus(pod, container, pod_level_managers=managed)

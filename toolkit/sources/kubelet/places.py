@@ -50,7 +50,7 @@ class Places:
         if str(self.root) == "/":
             return Path("/", path)
         # The longest beginning that exists, without links; what is behind it is only named. A path that is longer than
-        # any may be is too long for whoever opens it.
+        # any may be is too long for whatever opens it.
         parts = path[: _LONGEST + 1].strip("/").split("/")
         tree, place, rest = SysTree(self.root), self.root.absolute(), parts
         for count in range(len(parts), 0, -1):

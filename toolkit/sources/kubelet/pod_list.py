@@ -1,7 +1,7 @@
 """The kubelet's own list of its pods, ``/pods``, without what may be a secret.
 
-A kubelet answers it with credentials on port 10250, and without any on its read-only port, where it has one. Nobody's
-credentials are looked for: who wants the list of the other port gives a token, or a file.
+A kubelet answers it with credentials on port 10250, and without any on its read-only port, where it has one. No owner's
+credentials are looked for: what wants the list of the other port gives a token, or a file.
 Source: kubelet reference; KubeletConfiguration v1beta1, ``readOnlyPort`` and ``address``; Pod v1, ``PodList``.
 """
 

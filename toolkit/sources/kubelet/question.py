@@ -147,7 +147,7 @@ def _for_the_model(fields: Mapping[str, Any], version: str) -> tuple[dict[str, A
         left_out, warned = given.refused, (warning(version, given.refused),)
         series = series_of(version, "--kubelet-version")
         older = given.of_series(series) if series[0] else given
-        # What the model no longer lets anybody switch off decides nothing in it.
+        # What the model no longer lets anything switch off decides nothing in it.
         gates = {name: value for name, value in older.given.items() if name in gates or name not in older.refused}
     elif given.unknown and not is_upstream(version):
         left_out, warned = given.unknown, (_foreign(given.unknown),)

@@ -1,8 +1,8 @@
 """What containers of the shared pool hold between a change of the state file and the kubelet's reconcile.
 
 What the kubelet asked for last holds; the state file is ahead of that by a reconcile period. While the runtime does not
-say what it was asked for, that is what it was when somebody knew, or what the state file said then: the kubelet brings
-it up to date whether anybody asks or not.
+say what it was asked for, that is what it was when something knew, or what the state file said then: the kubelet brings
+it up to date whether anything asks or not.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Reconciles:
         self.late: dict[str, Late] = {}
         """By cgroup: a name passes from one life to the next while both run."""
         self._asked: dict[str, CpuSet] = {}
-        """What each claim's container was asked to have, as far as anybody knows."""
+        """What each claim's container was asked to have, as far as anything knows."""
 
     def in_force(
         self,
@@ -74,7 +74,7 @@ class Reconciles:
         :param freed: CPUs that the pool may have at any moment. :param within_ns: how long a reconcile may take.
         :param lost_ns: when a pool that is another one than at the last reading had become so; ``None``: now.
         :param silent: the state is the file's last word, and it says nothing now: what a container is asked to have
-            since then is a newer one, and nobody has promised it away.
+            since then is a newer one, and nothing has promised it away.
         """
         claim, state = held.claim, held.state
         if state is None:
@@ -94,7 +94,7 @@ class Reconciles:
         # What is seen for the first time and is too late by then is said once: it was not given back in time.
         if now_ns - late.since_ns > within_ns and not new:
             if held.asked is None:
-                self._asked[claim.cgroup] = state  # Nobody says so, and nobody says that it has not.
+                self._asked[claim.cgroup] = state  # Nothing says so, and nothing says that it has not.
             return replace(claim, cpus=state | freed), CpuSet()
         return replace(claim, cpus=state | asked | freed), asked - state - freed
 

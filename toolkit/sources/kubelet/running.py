@@ -1,4 +1,4 @@
-"""The kubelet of a machine, for who asks about the machine's configuration and not about pods: what does it run with?
+"""The kubelet of a machine, for what asks about the machine's configuration and not about pods: what does it run with?
 
 The process that runs says which file it reads; where none runs the file in its usual place is taken, and it is said.
 """

@@ -22,7 +22,7 @@ class Signs:
         self._found: tuple[Path, ...] = ()
 
     def of(self, kubelet_root: Path, groups: CgroupHierarchies | None) -> tuple[Path, ...]:
-        """Return them. :param groups: those that were read, which nobody changes."""
+        """Return them. :param groups: those that were read, which nothing changes."""
         root = self._places.cgroup_root or self._places.below(CGROUP_ROOT)
         tops = dict(live_files.hierarchies(root))
         where = kubelet_root, root, tops

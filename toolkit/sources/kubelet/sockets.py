@@ -28,7 +28,7 @@ def runtime_files(
 ) -> tuple[dict[str, bytes], str]:
     """Ask the container runtime. :param endpoints: the first that exists is asked; none exists: the first is named.
 
-    :param answers: of a node that is followed, for which nothing is written that nobody reads.
+    :param answers: of a node that is followed, for which nothing is written that nothing reads.
     :returns: ``node.json`` and ``containers.json``, and on one line what is missing (empty: nothing).
     """
     endpoint = next((one for one in endpoints if os.path.lexists(one)), endpoints[0])

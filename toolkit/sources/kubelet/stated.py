@@ -1,4 +1,4 @@
-"""What is shown of the state files to who judges them, while one of them says nothing for a moment and beyond it.
+"""What is shown of the state files to what judges them, while one of them says nothing for a moment and beyond it.
 
 A kubelet's restart is no finding: until a reconcile and the slack have passed what a file said last stands, each file
 by itself. Later the file is shown as it is, absent or empty, and no old word of it.
@@ -66,7 +66,7 @@ def not_read(parts: Iterable[MissingPart], held: HeldState) -> tuple[MissingPart
     for part in parts:
         reason = part.reason
         if part.part == "threads":
-            continue  # Whoever follows a node reads their masks anyway.
+            continue  # Whatever follows a node reads their masks anyway.
         if part.part == "cpu_state" and held.known and reason.endswith(cost):
             reason = reason.removesuffix(cost) + HOLDS
         found.append(MissingPart(part=part.part, reason=reason))

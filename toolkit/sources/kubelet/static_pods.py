@@ -114,7 +114,7 @@ def _documents(reading: NodeReading) -> dict[tuple[str, str], dict[str, Any]]:
 
 @lru_cache(256)
 def _parsed(manifest: str, where: str) -> dict[str, Any]:
-    """Return a manifest, which nobody may change."""
+    """Return a manifest, which nothing may change."""
     return mapping(parse_document(manifest, where))
 
 

@@ -34,7 +34,7 @@ MAX_WORDS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
-    """Claims of containers that the runtime is making, and that it may be making: nobody says."""
+    """Claims of containers that the runtime is making, and that it may be making: nothing says."""
 
     made: frozenset[str]
     perhaps: frozenset[str]
@@ -107,7 +107,7 @@ def behind(reading: NodeReading, node: NodeClaims) -> frozenset[str]:
     later, is of after: nothing is promised about their CPUs.
 
     Their threads, read in between, may say so. A cgroup that is as the state file says is none that another program
-    wrote. With a list that is as the state file says, nobody has got yet what some were asked for, or not all have,
+    wrote. With a list that is as the state file says, nothing has got yet what some were asked for, or not all have,
     where the state had just changed: another program's write hits one. No such reconcile was left to come where one had
     been due. A CPU that went offline is missing in the cgroups above, too.
     """
@@ -213,7 +213,7 @@ def _pinned(subject: Subject, own: CpuSet | None, tree: dict[str, dict[str, str]
 
 
 def may_begin(subject: Subject, reading: NodeReading) -> bool | None:
-    """Whether the runtime may have been at work in a container when its threads were read; ``None``: nobody says.
+    """Whether the runtime may have been at work in a container when its threads were read; ``None``: nothing says.
 
     By the runtime's word: any task can call itself as a runtime's do.
     """

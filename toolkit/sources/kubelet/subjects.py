@@ -54,7 +54,7 @@ class Subject:
     """What distinguishes it from the subject of the same pod and container that lives; empty: it is that one."""
 
     nameless: bool = False
-    """Nobody says which container it is: not runtime, pods or log. Without tasks it may be a pod sandbox."""
+    """Nothing says which container it is: not runtime, pods or log. Without tasks it may be a pod sandbox."""
 
     @property
     def is_workload(self) -> bool:
@@ -73,7 +73,7 @@ class Subject:
 
 
 def bare_claim(subject: Subject) -> Claim:
-    """Return who a subject is, with nothing promised."""
+    """Return what a subject is, with nothing promised."""
     return Claim(
         name=subject.name,
         cgroup=subject.limited or subject.cgroup,

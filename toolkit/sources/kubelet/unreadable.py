@@ -1,7 +1,7 @@
 """Values that were read and that say nothing: a text that is no list of CPUs or of memory nodes. Each source is a line.
 
 A kernel and a runtime write none: such a text is of a capture that was spoilt, and what it stood for is not known.
-Cgroups in pods that the runtime does not list are named here, too: who they are is not known.
+Cgroups in pods that the runtime does not list are named here, too: what they are is not known.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _masks(subjects: Iterable[Subject]) -> Iterator[tuple[str, str]]:
 
 
 def _unlisted(subject: Subject) -> bool:
-    """Whether it is a container's, by its id, and nobody says which one. A pod's sandbox is known by its program."""
+    """Whether it is a container's, by its id, and nothing says which one. A pod's sandbox is known by its program."""
     helper = subject.kind is SubjectKind.HELPER and not subject.monitored
     runs = any(thread.comm != PAUSE for thread in subject.threads)
     return helper and runs and subject.runtime is None and bool(CONTAINER_ID.fullmatch(subject.id))

@@ -2,7 +2,7 @@
 
 A kubelet writes its version into no file, and its metrics need credentials; but which feature gates are on by default
 depends on it. The program is run as root, so it must be root's already: a process of root in our own mount namespace,
-whose file only root may write. A container's root, or anybody who calls a process ``kubelet``, is not asked.
+whose file only root may write. A container's root, or anything that calls a process ``kubelet``, is not asked.
 
 Source: proc(5) (``/proc/pid/exe``, ``/proc/pid/ns``); Kubernetes documentation, kubelet ``--version``.
 """
@@ -52,7 +52,7 @@ def _version(pid: int, proc: Path, said: re.Pattern[bytes]) -> str:
 
 
 def _asked(process: int, said: re.Pattern[bytes]) -> str:
-    """:param process: the open directory of the process, which is nobody else's when it has ended."""
+    """:param process: the open directory of the process, which is no other's when it has ended."""
     program = os.open("exe", os.O_RDONLY | os.O_CLOEXEC, dir_fd=process)
     try:
         owner, file = os.fstat(process), os.fstat(program)

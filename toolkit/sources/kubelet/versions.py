@@ -1,4 +1,4 @@
-"""Which kubelet runs, as far as what is there shows it where nobody says it, and what depends on that.
+"""Which kubelet runs, as far as what is there shows it where nothing says it, and what depends on that.
 
 A kubelet whose process is not seen (pinproof in a pod, or a node's files below ``--root``) cannot be asked. What it has
 written shows how old it is at least; what older ones do otherwise is then promised neither way.
@@ -42,7 +42,7 @@ class Versions:
         self._allocated = {**allocations(reading), **actuated(reading)}
 
     def has(self, behaviour: Behaviour, uid: str) -> bool | None:
-        """Return whether the kubelet does that; ``None``: nobody could ask it, and nothing shows how old it is.
+        """Return whether the kubelet does that; ``None``: nothing could ask it, and nothing shows how old it is.
 
         :param uid: of a pod that it runs.
         """
@@ -52,7 +52,7 @@ class Versions:
         return behaviour.at_least(max(self._least, written or (0, 0)))
 
     def unknown(self, behaviour: Behaviour, uid: str) -> bool:
-        """Whether a kubelet that nobody could ask may do that or not."""
+        """Whether a kubelet that nothing could ask may do that or not."""
         return self.said is None and self.has(behaviour, uid) is None
 
     def api_cpus(self, uid: str) -> ApiCpus:
