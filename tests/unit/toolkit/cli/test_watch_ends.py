@@ -18,6 +18,7 @@ from tests.unit.validators.evidence_builder import claim_set, evidence, use
 from toolkit.cli import ending, watch, windows
 from toolkit.cli.ending import DEFECT, NO_READER, Output, worse
 from toolkit.cli.windows import Shown
+from toolkit.host.priority import Priority
 from toolkit.model.verdict import Outcome, exit_code
 from toolkit.session.engine.composing import Observed
 from toolkit.session.engine.consecutive import Consecutive
@@ -70,9 +71,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watch:
             Window(run_id="x", duration_s=duration_s),
             Shown(verbose=False, as_json=False, output=Output()),
             tmp_path / "run",
-            Cut(window_s=30.0),
-            10.0,
-            watch.Metrics(),
+            watch.Manner(Cut(window_s=30.0), 10.0, watch.Metrics(), Priority()),
         )
 
     return watched
