@@ -39,6 +39,7 @@ from toolkit.model.verdict import Verdict
 from toolkit.regular_file import read_regular
 from toolkit.text import json_text
 from toolkit.text.wording import kind_of
+from toolkit.timeline.ran import asked
 
 T = TypeVar("T")
 VERSION = 1
@@ -160,7 +161,9 @@ def with_result(
     :param before: digest of the result of the window before, where there was one.
     """
     digests = run.judged_digests | ({BEFORE: before} if before else {})
-    text = _text("result", make_result(run.evidence, verdicts, digests), lines=_in_lines(run.claims))
+    text = _text(
+        "result", make_result(run.evidence, verdicts, digests, asked(run.evidence).unknown), lines=_in_lines(run.claims)
+    )
     result = _reread(text, "result", Result, str(run.path / "result.json"))
     return replace(run, result=result), {**texts, "result": text}
 

@@ -9,7 +9,6 @@ from toolkit.errors import InputError
 from toolkit.model.claim_changes import in_force
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
-from toolkit.model.granted import with_grants
 from toolkit.model.measures import Kind, MeasureKind, find
 from toolkit.model.verdict import Verdict
 from validators.queries.departed import without_departed
@@ -68,7 +67,6 @@ def judge(claims: ClaimSet, evidence: Evidence, rules: Sequence[Rule] = RULES) -
     :param claims: as they were when the window opened.
     """
     with memo():
-        evidence = with_grants(evidence)
         claims = without_departed(in_force(claims, evidence.claim_changes), evidence)
         return tuple(verdict for rule in rules for verdict in rule(claims, evidence))
 

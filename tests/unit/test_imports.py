@@ -21,7 +21,7 @@ RANKS: dict[str, int] = {
     **dict.fromkeys(("toolkit.text", "toolkit.disk", "toolkit.regular_file"), 1),
     "toolkit.model": 2,
     "toolkit.kubernetes": 3,
-    **dict.fromkeys(("toolkit.allocation", "toolkit.host", "toolkit.store", "toolkit.packed"), 4),
+    **dict.fromkeys(("toolkit.allocation", "toolkit.host", "toolkit.timeline", "toolkit.store", "toolkit.packed"), 4),
     **dict.fromkeys(("toolkit.bundle", "toolkit.sources", "toolkit.apply", "toolkit.faults", "probes"), 5),
     **dict.fromkeys(("validators", "validators.rules", "validators.registry"), 5),
     **dict.fromkeys(("toolkit.scenario_parts", "toolkit.scenario_references", "toolkit.scenario_file"), 6),
@@ -38,6 +38,7 @@ RANKS: dict[str, int] = {
 """Package or module -> rank; the longest name counts. What a module imports of the project has a lower rank, or is of
 its own package. ``toolkit`` is its ``__init__`` alone: a module beside it needs a rank of its own."""
 BESIDE: dict[tuple[str, str], str] = {
+    ("toolkit.store", "toolkit.timeline"): "a result that is saved names what ran when no promise was known",
     ("toolkit.faults", "toolkit.apply"): "a fault changes the host through the journal, which takes it back",
     ("validators.rules", "validators"): "what rules ask of evidence; nothing of it knows a rule",
     ("validators.registry", "validators.rules"): "the list of the rules",
@@ -221,6 +222,9 @@ def test_every_rank_and_exception_is_used() -> None:
         ("toolkit/apply/x.py", "from toolkit.faults import registry"),
         ("toolkit/host/x.py", "from probes import observer"),
         ("toolkit/host/x.py", "from toolkit import store"),
+        ("toolkit/timeline/x.py", "from toolkit.host import topology"),
+        ("toolkit/timeline/x.py", "from validators.queries import view"),
+        ("toolkit/model/x.py", "from toolkit.timeline import held"),
         ("toolkit/allocation/x.py", "from toolkit.host import topology"),
         ("toolkit/session/x.py", "if TYPE_CHECKING:\n    from toolkit.report.table import render_table"),
         ("toolkit/report/x.py", "from probes import observer"),

@@ -12,7 +12,6 @@ from typing import Literal
 
 from toolkit.model.blind_spots import BlindSpot
 from toolkit.model.evidence import Coverage, Environment, Evidence
-from toolkit.model.granted import with_grants
 from toolkit.model.serde import stage_value
 from toolkit.model.verdict import Outcome, Verdict, rank, worst
 from toolkit.model.windows import WindowSums
@@ -40,9 +39,20 @@ class Result:
     """
 
 
-def make_result(evidence: Evidence, verdicts: tuple[Verdict, ...], digests: Mapping[str, str] | None = None) -> Result:
-    """Put a result together; the worst verdict is the outcome of the whole. :param digests: as in :class:`Result`."""
-    coverage = with_grants(evidence).coverage  # what judging itself adds to what was not seen
+def make_result(
+    evidence: Evidence,
+    verdicts: tuple[Verdict, ...],
+    digests: Mapping[str, str] | None = None,
+    unknown: BlindSpot | None = None,
+) -> Result:
+    """Put a result together; the worst verdict is the outcome of the whole.
+
+    :param digests: as in :class:`Result`. :param unknown: what judging itself adds to what was not seen.
+    """
+    coverage = evidence.coverage
+    if unknown is not None:
+        spots, texts = (*coverage.blindness, unknown), (*coverage.blind_spots, unknown.text)
+        coverage = replace(coverage, blindness=spots, blind_spots=texts)
     if coverage.positive_control_latency_ms is None:
         reported = [
             (canary.reported_at_ns - canary.planted_at_ns) / 1e6

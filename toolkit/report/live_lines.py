@@ -16,10 +16,10 @@ from toolkit.model.claim_changes import in_force
 from toolkit.model.claims import ClaimSet, ExclusivePolicy
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
-from toolkit.model.granted import with_grants
-from toolkit.model.verdict import Outcome, Verdict
+from toolkit.model.verdict import Offender, Outcome, Verdict
 from toolkit.report.causes import causes
 from toolkit.text.wording import brief, count, digits
+from toolkit.timeline.ran import Ran, as_counted, asked
 
 TOP = 3
 """Tasks that are named on a line."""
@@ -67,10 +67,13 @@ class Pending:
 
     def take_new(self, evidence: Evidence) -> bool:
         """Take what is new in a window, open or ended; returns whether anything ran outside."""
+        return self._take(evidence, map(as_counted, evidence.cpu_use), evidence.offenders)
+
+    def _take(self, evidence: Evidence, rows: Iterable[Ran], offenders: Iterable[Offender]) -> bool:
         self._turn(evidence)
         new = False
-        for row in evidence.cpu_use:
-            place, now = (row.claim, row.cpu), (row.out_of_set_ns, row.out_of_set_switches)
+        for row in rows:
+            place, now = (row.claim, row.cpu), (row.out_ns, row.out_switches)
             old = self._seen.get(place, (0, 0))
             if now > old:
                 new = True
@@ -79,7 +82,7 @@ class Pending:
                 found.ns += max(0, now[0] - old[0])
                 found.switches += max(0, now[1] - old[1])
                 found.cpus.add(row.cpu)
-        for one in evidence.offenders:
+        for one in offenders:
             if one.claim in self.outside and one.cpu in self.outside[one.claim].cpus:
                 self.outside[one.claim].threads.add(one.tid)
         return new
@@ -96,7 +99,8 @@ class Pending:
             runtime that makes a container).
         """
         alone = {verdict.subject for verdict in kept if verdict.outcome is Outcome.PASSED}
-        self.take_new(with_grants(evidence))
+        seen = asked(evidence)
+        self._take(evidence, seen.rows, seen.offenders)
         self._visit(claims, evidence)
         for (owner, kind), visitors in self._waiting.items():
             if kind is not OwnerClass.FOREIGN_POD or owner not in alone:

@@ -21,6 +21,7 @@ from toolkit.session.one_run import OneWatch, facts_that_differ, not_of_one, of_
 from toolkit.session.windows.gone import GONE
 from toolkit.session.windows.sums import Sums
 from toolkit.store import StoredRun, load_result, load_run, reread, stage_paths, window_paths
+from toolkit.timeline.ran import asked
 from validators.registry import judge
 from validators.rules import applied, cpuset_containment, evidence_health
 
@@ -48,7 +49,8 @@ def judge_run(run: StoredRun) -> Judged:
     A new rule is not noted: the run may be older than the rule. Claims that were taken out are undecided, and so are
     files that are not of one run.
     """
-    now = make_result(run.evidence, judge(run.claims, run.evidence), run.judged_digests)
+    verdicts = judge(run.claims, run.evidence)
+    now = make_result(run.evidence, verdicts, run.judged_digests, asked(run.evidence).unknown)
     found = [] if run.result is None else disagreements(run.result, now)
     result = _of_one(_with_lost(now, _lost_of_run(run)), of_one_run(run, now))
     return Judged(result, run, _notes(run.path, found))

@@ -28,7 +28,8 @@ from dataclasses import dataclass
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, ThreadMask
-from validators.queries import view
+from toolkit.timeline.ran import Ran
+from validators.queries import timeline, view
 from validators.witness import Witness
 
 SWITCH_EDGE_NS = 1_000
@@ -54,7 +55,7 @@ class Disagreement:
 
 def disagreements(claims: ClaimSet, evidence: Evidence) -> tuple[Disagreement, ...]:
     """Return the disagreements of every claim, in the order of the claims."""
-    use = view.by_claim(evidence.cpu_use)
+    use, ran = view.by_claim(evidence.cpu_use), view.by_claim(timeline.asked(evidence).rows)
     below = view.nested(claims)
     masks = view.by_claim(evidence.thread_masks)
     bandwidth = view.by_claim(evidence.bandwidth)
@@ -71,7 +72,7 @@ def disagreements(claims: ClaimSet, evidence: Evidence) -> tuple[Disagreement, .
             found.append(_of(claim, text, Witness.SWITCHES, Witness.BANDWIDTH))
         found += [_of(claim, text, Witness.SWITCHES) for text in _samples(evidence, rows)]
         if claim.cpus is not None:
-            text = _placement(evidence, rows, masks.get(claim.name, []))
+            text = _placement(evidence, ran.get(claim.name, []), masks.get(claim.name, []))
             if text:
                 found.append(_of(claim, text, Witness.SWITCHES, Witness.MASKS))
     return tuple(found)
@@ -156,13 +157,13 @@ def _samples(evidence: Evidence, rows: list[CpuUse]) -> list[str]:
     return found
 
 
-def _placement(evidence: Evidence, rows: list[CpuUse], masks: list[ThreadMask]) -> str:
+def _placement(evidence: Evidence, rows: list[Ran], masks: list[ThreadMask]) -> str:
     """A CPU where a claim ran for long must be allowed to some thread that /proc showed."""
     if not masks or evidence.coverage.proc_scans < UNMASKED_SCANS:
         return ""  # Then only affinity-mask lacks its evidence; the ledger and the sampler are two witnesses already.
-    long = [row for row in rows if view.steady_use(row)[1] >= UNMASKED_RUN_NS]
+    long = [row for row in rows if row.steady[1] >= UNMASKED_RUN_NS]
     allowed = CpuSet.union(mask.cpus_allowed for mask in masks) if long else CpuSet()
     for row in sorted(long, key=lambda row: row.cpu):
         if row.cpu not in allowed:
-            return f"it ran {row.run_ns / 1e9:.1f} s on CPU {row.cpu}, which /proc allowed to none of its threads"
+            return f"it ran {row.row.run_ns / 1e9:.1f} s on CPU {row.cpu}, which /proc allowed to none of its threads"
     return ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from toolkit.model.blind_spots import BlindSpot
 from toolkit.model.claims import ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Canary, Evidence
@@ -18,7 +19,7 @@ from toolkit.model.verdict import Outcome, Verdict
 from validators.credibility.agreement import disagreements
 from validators.credibility.contradictions import contradictions
 from validators.credibility.uncounted import uncounted
-from validators.queries import file_history, leaves, view
+from validators.queries import file_history, leaves, timeline, view
 from validators.queries.memo import memoised
 from validators.witness import Witness
 
@@ -77,7 +78,7 @@ def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
         )
     found += [
         Doubt(witnesses=frozenset(spot.witnesses), text=spot.text, claim=spot.claim, blind_spot=True, cpus=spot.cpus)
-        for spot in evidence.coverage.blindness
+        for spot in blindness(evidence)
         if spot.witnesses
     ]
     found += [
@@ -97,6 +98,12 @@ def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
     return tuple(found)
 
 
+def blindness(evidence: Evidence) -> tuple[BlindSpot, ...]:
+    """Return what was not seen, and what ran when nothing was known of promises any more."""
+    unknown = timeline.asked(evidence).unknown
+    return evidence.coverage.blindness if unknown is None else (*evidence.coverage.blindness, unknown)
+
+
 def withhold_passes(
     verdicts: tuple[Verdict, ...],
     witnesses: frozenset[Witness],
@@ -111,7 +118,7 @@ def withhold_passes(
     :param of_node: none of the verdicts is about a claim, whatever its subject is called.
     :param of_others: they are about what others ran on the subjects' own CPUs.
     """
-    blind = bool(evidence.coverage.blindness)
+    blind = bool(blindness(evidence))
     if not blind and all(verdict.outcome is not Outcome.PASSED for verdict in verdicts):
         return verdicts
     relevant = [doubt for doubt in doubts(claims, evidence) if doubt.witnesses & witnesses]

@@ -14,12 +14,14 @@ from toolkit.model.cgroup_manager import KUBEPODS
 from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
+from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.measures import Better, Kind, amounts, gated
 from toolkit.model.verdict import Measure, Offender
 from toolkit.text.wording import NOT_NAMED
+from toolkit.timeline.held import Span
+from toolkit.timeline.ran import Ran
 from validators.intruders import being_made, placing, possession
-from validators.queries import by_cpu, leaves, view
+from validators.queries import by_cpu, leaves, timeline, view
 from validators.queries.memo import memoised
 from validators.wording import listed, milliseconds
 
@@ -126,7 +128,7 @@ class Held:
     """
 
     owner: Claim
-    spans: Mapping[int, Sequence[possession.Span]]
+    spans: Mapping[int, Sequence[Span]]
     gained: CpuSet
     through: Mapping[int, CpuSet] = field(default_factory=dict)
 
@@ -182,7 +184,7 @@ def _by_name(claims: ClaimSet) -> dict[str, Claim]:
 
 @memoised
 def _details(evidence: Evidence) -> dict[str, list[Offender]]:
-    return view.by_claim(evidence.offenders)
+    return view.by_claim(timeline.asked(evidence).offenders)
 
 
 def _undated(claims: ClaimSet, intruder: Intruder, owner: Claim | None) -> str:
@@ -212,18 +214,18 @@ def _in_change(claims: ClaimSet, evidence: Evidence, intruder: Intruder, is_owne
     return f"{intruder.comm} ({intruder.tid}) of {claim.name} ran on CPU {intruder.cpu}, which changed hands meanwhile"
 
 
-def _ran(row: CpuUse) -> bool:
-    return bool(any(view.steady_use(row)) or row.out_of_set_samples)
+def _ran(row: Ran) -> bool:
+    return bool(any(row.steady) or row.out_samples)
 
 
-def _in_transition(found: ForeignUse, claim: Claim | None, row: CpuUse, is_owner: Callable[[Claim, int], bool]) -> None:
+def _in_transition(found: ForeignUse, claim: Claim | None, row: Ran, is_owner: Callable[[Claim, int], bool]) -> None:
     """Note time that belongs to a transition as a whole: it breaks no promise, but it was spent there."""
-    if not (row.switches or row.run_ns or row.samples):
+    if not (row.row.switches or row.row.run_ns or row.row.samples):
         return
     if claim is not None and is_owner(claim, row.cpu):
         found.owners.add(claim.name)
     else:
-        _excuse(found, row.claim, row.run_ns)
+        _excuse(found, row.claim, row.row.run_ns)
 
 
 def _excuse(found: ForeignUse, name: str, ns: int, *, had: bool = False) -> None:
@@ -236,7 +238,7 @@ def _claimed(
     claims: ClaimSet,
     evidence: Evidence,
     claim: Claim,
-    row: CpuUse,
+    row: Ran,
     details: list[Offender],
     held: Held | None,
 ) -> None:
@@ -252,18 +254,18 @@ def _claimed(
     # A pool that had the CPU before: its time there is a transition's until the bound, and outside after it.
     alone = apart or any(one.claim == claim.name and row.cpu in one.cpus for one in evidence.giving_back)
     allowed = claim.cpus is None or row.cpu in claim.cpus
-    switches, ns = view.steady_use(row)
+    switches, ns = row.steady
     undated = f"{claim.name} ran on CPU {row.cpu}, which changed hands while we watched"
     if alone or (not allowed and row.cpu in had):
         # It had the CPU at another time than the owner: only what came outside of that was judged as outside.
-        switches, ns = row.out_of_set_switches, row.out_of_set_ns
+        switches, ns = row.out_switches, row.out_ns
     elif allowed and row.cpu in changed:
         found.blurred.append(undated)
         return
-    if not (switches or ns or row.out_of_set_samples):
-        _excuse(found, claim.name, row.run_ns, had=apart and allowed)
+    if not (switches or ns or row.out_samples):
+        _excuse(found, claim.name, row.row.run_ns, had=apart and allowed)
         return
-    _excuse(found, claim.name, row.run_ns - ns, had=apart and allowed)
+    _excuse(found, claim.name, row.row.run_ns - ns, had=apart and allowed)
     known = [stay for stay in details if stay.cpu == row.cpu]
     rest_ns = ns - sum(stay.total_ns for stay in known)
     rest_switches = switches - sum(stay.switches for stay in known)
@@ -276,7 +278,7 @@ def _claimed(
             cpu=row.cpu,
             first_at_ns=0,
             total_ns=max(0, rest_ns),
-            longest_ns=0 if known else row.out_of_set_longest_ns,
+            longest_ns=0 if known else row.out_longest_ns,
             switches=max(0, rest_switches),
         )
     stays = known if rest is None else [*known, rest]

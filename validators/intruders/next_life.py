@@ -18,7 +18,7 @@ from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.runtimes import PINNED_NS, whole_of
-from validators.intruders.possession import ADDED, REMOVED
+from toolkit.timeline.saved import ADDED, REMOVED
 from validators.queries import view
 from validators.wording import milliseconds
 

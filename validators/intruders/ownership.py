@@ -9,20 +9,20 @@ Source: docs/principles.md ("Each claim has an epoch").
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import Transition
-from validators.intruders import placing, possession
-from validators.intruders.possession import FOREVER, Span
+from toolkit.timeline.held import FOREVER_NS, Span
+from toolkit.timeline.saved import lives, promised
+from validators.intruders import placing
 from validators.queries import view
 from validators.queries.memo import memoised
 from validators.wording import seconds
 
-Piece = tuple[int, int, CpuSet]
 NAMED_STEPS = 4
 """How many sets that follow each other a sentence names."""
 
@@ -54,7 +54,7 @@ class Ownership:
 
     def between(self, begin_ns: int, end_ns: int) -> Ownership:
         """Return the same of a part of the time."""
-        if (begin_ns, end_ns) == (-FOREVER, FOREVER):
+        if (begin_ns, end_ns) == (-FOREVER_NS, FOREVER_NS):
             return self
         clipped = {
             cpu: tuple((max(begin, begin_ns), min(end, end_ns)) for begin, end in mine)
@@ -68,7 +68,7 @@ class Ownership:
     @property
     def ended(self) -> bool:
         """Whether nothing is the claim's when the window ends."""
-        return all(mine[-1][1] != FOREVER for mine in self.spans.values())
+        return all(mine[-1][1] != FOREVER_NS for mine in self.spans.values())
 
     @property
     def text(self) -> str:
@@ -100,75 +100,27 @@ def owned(claims: ClaimSet, claim: Claim, transitions: tuple[Transition, ...]) -
     spans: dict[int, list[Span]] = {}
     steps: list[tuple[int, CpuSet]] = []
     last_ns: int | None = None
-    for begin, end, cpus in _pieces(claims, claim, transitions):
+    shared = all(one.claim.isolation is Isolation.HOST for one in versions(claims, claim))  # most of hundreds
+    mine = () if shared else view.changes_of(claim.name, transitions)
+    for row in () if shared else promised(claims, claim, mine).rows:
+        if row.isolation is Isolation.HOST or row.cpus is None:
+            continue
+        begin, end, cpus = row.from_ns, row.to_ns, row.cpus
         if last_ns is not None and begin > last_ns:
             steps.append((last_ns, CpuSet()))
         if not steps or steps[-1][1] != cpus:
             steps.append((begin, cpus))
         for cpu in cpus:
-            mine = spans.setdefault(cpu, [])
-            if mine and mine[-1][1] == begin:
-                mine[-1] = (mine[-1][0], end)
+            known = spans.setdefault(cpu, [])
+            if known and known[-1][1] == begin:
+                known[-1] = (known[-1][0], end)
             else:
-                mine.append((begin, end))
+                known.append((begin, end))
         last_ns = end
-    if last_ns is not None and last_ns != FOREVER:
+    if last_ns is not None and last_ns != FOREVER_NS:
         steps.append((last_ns, CpuSet()))
     left = CpuSet() if claim.isolation is Isolation.HOST else (claim.cpus or CpuSet()) - CpuSet.of(spans)
     if left:  # its changes do not lead to what it is promised: that is judged all the same
         steps.clear()
-        spans |= dict.fromkeys(left, possession.lives(claim, transitions))
-    return Ownership(spans={cpu: tuple(mine) for cpu, mine in spans.items() if mine}, steps=tuple(steps))
-
-
-def _pieces(claims: ClaimSet, claim: Claim, transitions: tuple[Transition, ...]) -> Iterator[Piece]:
-    """Yield which set was the claim's own from when to when, in order."""
-    if all(one.claim.isolation is Isolation.HOST for one in versions(claims, claim)):
-        return  # most of hundreds
-    mine = tuple(view.changes_of(claim.name, transitions))
-    for life in possession.lives(claim, mine):
-        changes = _mask_changes(life[0], life[1], claim.name, mine)
-        for begin, end, promised in _promised(claims, claim, life):
-            if promised.isolation is Isolation.HOST or promised.cpus is None:
-                continue
-            sets = _by_changes(life, changes) if changes else [(begin, end, promised.cpus)]
-            for since, until, cpus in sets:
-                if max(since, begin) < min(until, end):
-                    yield max(since, begin), min(until, end), cpus
-
-
-def _promised(claims: ClaimSet, claim: Claim, life: Span) -> Iterator[tuple[int, int, Claim]]:
-    """Yield what was promised in one life; that of a new life is written down just after it began, as every change."""
-    born, died = life
-    every = versions(claims, claim)
-    here = [one for one in every if born <= one.at_ns < died]
-    if not here:
-        here = [one for one in every if one.at_ns < born][-1:] or list(every[:1])
-    begins = [born, *(one.at_ns for one in here[1:])]
-    for one, begin, end in zip(here, begins, [*begins[1:], died], strict=True):
-        yield begin, end, one.claim
-
-
-def _mask_changes(born: int, died: int, name: str, mine: tuple[Transition, ...]) -> list[Transition]:
-    """Return the changes of the set within one life.
-
-    Where a life has other CPUs than the one before, its begin is written down as a change of the set, too.
-    """
-    changes = sorted(
-        (change for change in view.mask_changes(name, mine) if born <= change.start_at_ns < died),
-        key=lambda change: (change.start_at_ns, change.end_at_ns),
-    )
-    first = next((one.cpus_after for one in mine if one.what == possession.ADDED and one.start_at_ns == born), None)
-    if changes and first is not None and changes[0].cpus_before != first == changes[0].cpus_after:
-        return changes[1:]
-    return changes
-
-
-def _by_changes(life: Span, changes: list[Transition]) -> Iterator[Piece]:
-    since = life[0]
-    for change in changes:
-        before, after = change.cpus_before or CpuSet(), change.cpus_after or CpuSet()
-        yield since, change.start_at_ns, before
-        yield change.start_at_ns, change.end_at_ns, before & after
-        since = change.end_at_ns
-    yield since, life[1], changes[-1].cpus_after or CpuSet()
+        spans |= dict.fromkeys(left, lives(view.changes_of(claim.name, transitions)))
+    return Ownership(spans={cpu: tuple(known) for cpu, known in spans.items() if known}, steps=tuple(steps))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from toolkit.model.verdict import Offender
-from validators.intruders.possession import Span
+from toolkit.timeline.held import Span
 
 
 def union(every: Iterable[Sequence[Span]]) -> tuple[Span, ...]:

@@ -11,27 +11,11 @@ from collections.abc import Iterable, Sequence
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Transition
+from toolkit.timeline.held import FOREVER_NS, Span
+from toolkit.timeline.saved import ADDED, PLANNED_CAUSES
 from validators.queries import view
 
-ADDED, REMOVED = "claim-added", "claim-removed"
-FOREVER = 1 << 62
-Span = tuple[int, int]
-ALWAYS: tuple[Span, ...] = ((-FOREVER, FOREVER),)
-
-
-def lives(claim: Claim, transitions: Iterable[Transition]) -> list[Span]:
-    """Return when the claim was watched: a container that restarts is the same claim in another life."""
-    mine = [change for change in view.changes_of(claim.name, transitions) if change.what in (ADDED, REMOVED)]
-    events = sorted((change.start_at_ns, change.what == ADDED) for change in mine)
-    since: int | None = None if events and events[0][1] else -FOREVER
-    found: list[Span] = []
-    for at_ns, begins in events:
-        if begins:
-            since = at_ns if since is None else since
-        elif since is not None:
-            found.append((since, at_ns))
-            since = None
-    return found if since is None else [*found, (since, FOREVER)]
+ALWAYS: tuple[Span, ...] = ((-FOREVER_NS, FOREVER_NS),)
 
 
 def changed_hands(claim: Claim, transitions: Iterable[Transition]) -> CpuSet:
@@ -39,7 +23,7 @@ def changed_hands(claim: Claim, transitions: Iterable[Transition]) -> CpuSet:
     return CpuSet.union(
         (change.cpus_before or CpuSet()) ^ (change.cpus_after or CpuSet())
         for change in view.changes_of(claim.name, transitions)
-        if change.cause in view.PLANNED_CAUSES
+        if change.cause in PLANNED_CAUSES
     )
 
 
@@ -77,12 +61,12 @@ def spans(claim: Claim, cpu: int, transitions: Iterable[Transition]) -> list[Spa
         (
             change
             for change in view.changes_of(claim.name, transitions)
-            if change.cause in view.PLANNED_CAUSES and (change.cpus_before is not None or change.cpus_after is not None)
+            if change.cause in PLANNED_CAUSES and (change.cpus_before is not None or change.cpus_after is not None)
         ),
         key=lambda change: (change.start_at_ns, change.end_at_ns),
     )
     held = changes[0].cpus_before if changes else claim.cpus
-    since = -FOREVER
+    since = -FOREVER_NS
     found: list[Span] = []
     begun = False
     for change in changes:
@@ -98,5 +82,5 @@ def spans(claim: Claim, cpu: int, transitions: Iterable[Transition]) -> list[Spa
             found.append((since, change.end_at_ns))
         held = change.cpus_after
     if cpu in (held or CpuSet()):
-        found.append((since, FOREVER))
+        found.append((since, FOREVER_NS))
     return found

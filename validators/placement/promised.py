@@ -13,7 +13,8 @@ from toolkit.model.claim_changes import ClaimChange, versions
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, Transition
-from validators.intruders.possession import FOREVER
+from toolkit.timeline.held import FOREVER_NS
+from toolkit.timeline.saved import PLANNED_CAUSES
 from validators.queries import view
 from validators.wording import seconds
 
@@ -26,8 +27,8 @@ class Stand:
     """
 
     claim: Claim
-    begin_ns: int = -FOREVER
-    end_ns: int = FOREVER
+    begin_ns: int = -FOREVER_NS
+    end_ns: int = FOREVER_NS
     earlier: tuple[CpuSet, ...] = ()
 
     @property
@@ -38,12 +39,12 @@ class Stand:
     @property
     def from_begin(self) -> bool:
         """Whether it stood when the window opened."""
-        return self.begin_ns == -FOREVER
+        return self.begin_ns == -FOREVER_NS
 
     @property
     def to_end(self) -> bool:
         """Whether it stood when the window closed, or as long as the claim was there."""
-        return self.end_ns == FOREVER
+        return self.end_ns == FOREVER_NS
 
     @property
     def when(self) -> str:
@@ -55,10 +56,10 @@ class Stand:
     def sets(self, evidence: Evidence) -> Iterator[CpuSet]:
         """Yield the CPU sets that were promised then, one that was so again too."""
         yield from self.earlier
-        since_ns = -FOREVER
+        since_ns = -FOREVER_NS
         changes = view.mask_changes(self.name, evidence.transitions)
         for epoch, change in enumerate((*changes, None)):
-            until_ns = FOREVER if change is None else change.start_at_ns
+            until_ns = FOREVER_NS if change is None else change.start_at_ns
             promised = view.set_at_epoch(self.claim, changes, epoch)
             if promised is not None and max(since_ns, self.begin_ns) < min(until_ns, self.end_ns):
                 yield promised
@@ -75,10 +76,10 @@ def stands(
     runs = [list(run) for _, run in groupby(every, key=lambda one: _terms(one.claim))]
     if len(runs) == 1:
         return (_stand(runs[0], claim),) if asked(claim) else ()
-    mine = [one for one in view.changes_of(claim.name, transitions) if one.cause in view.PLANNED_CAUSES]
+    mine = [one for one in view.changes_of(claim.name, transitions) if one.cause in PLANNED_CAUSES]
     found = []
     for index, run in enumerate(runs):
-        begin_ns, end_ns = -FOREVER, FOREVER
+        begin_ns, end_ns = -FOREVER_NS, FOREVER_NS
         if index:
             begin_ns = _edge(runs[index - 1][-1], run[0], mine)[1]
         if index + 1 < len(runs):
@@ -88,7 +89,7 @@ def stands(
     return tuple(found)
 
 
-def _stand(run: list[ClaimChange], claim: Claim, begin_ns: int = -FOREVER, end_ns: int = FOREVER) -> Stand:
+def _stand(run: list[ClaimChange], claim: Claim, begin_ns: int = -FOREVER_NS, end_ns: int = FOREVER_NS) -> Stand:
     earlier = tuple(dict.fromkeys(one.claim.cpus for one in run[:-1] if one.claim.cpus))
     return Stand(claim=claim, begin_ns=begin_ns, end_ns=end_ns, earlier=earlier)
 

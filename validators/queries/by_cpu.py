@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolkit.model.evidence import CpuUse, Evidence, Intruder
+from toolkit.model.evidence import Evidence, Intruder
+from toolkit.timeline.ran import Ran
+from validators.queries import timeline
 from validators.queries.memo import memoised
 
 
 @memoised
-def rows_of(evidence: Evidence) -> Mapping[int, list[CpuUse]]:
-    """Return the ledger's rows of claims by CPU, in order of their names."""
-    found: dict[int, list[CpuUse]] = {}
-    for row in sorted(evidence.cpu_use, key=lambda one: one.claim):
+def rows_of(evidence: Evidence) -> Mapping[int, list[Ran]]:
+    """Return the ledger's rows of claims by CPU, in order of their names, as the timeline has them."""
+    found: dict[int, list[Ran]] = {}
+    for row in sorted(timeline.asked(evidence).rows, key=lambda one: one.claim):
         found.setdefault(row.cpu, []).append(row)
     return found
 

@@ -13,6 +13,7 @@ from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.runtimes import SETUP_NS
+from toolkit.timeline.saved import PLANNED_CAUSES
 from validators.queries import cpus_in_time, view
 
 GAP_LIMIT_NS = 3 * view.NANOSECONDS
@@ -120,7 +121,7 @@ def lives(claim: Claim, evidence: Evidence) -> str:
     events = sorted(
         (change.start_at_ns, words[change.what])
         for change in view.changes_of(claim.name, evidence.transitions)
-        if change.what in words and change.cause not in view.PLANNED_CAUSES
+        if change.what in words and change.cause not in PLANNED_CAUSES
     )
     if not events:
         return ""

@@ -14,15 +14,13 @@ from toolkit.model.blind_spots import ScanGap
 from toolkit.model.cgroup_manager import CgroupManager, systemd_wrote
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import BandwidthUse, CgroupFiles, Coverage, CpuUse, Evidence, Intruder, Transition
+from toolkit.model.evidence import BandwidthUse, CgroupFiles, Coverage, Evidence, Intruder, Transition
 from toolkit.model.evidence.following import NOT_RECORDED
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Offender
+from toolkit.timeline.saved import set_changes
 from validators.queries.memo import memoised
 
-PLANNED_CAUSES = frozenset({"toolkit", "kubelet", "podman", "docker", "systemd", "slurm"})
-"""Causes of a mask change that moves the promise with it: ours, and what a followed source says, by its name (in runs
-from before each had its own: ``kubelet`` for all). Any other writer's change is drift, judged as such."""
 NANOSECONDS = 1_000_000_000
 DEFAULT_HZ = 100
 """The slowest tick that Linux can be built with, assumed where the kernel does not report it."""
@@ -94,11 +92,7 @@ def changes_of(claim: str, transitions: Iterable[Transition]) -> Sequence[Transi
 
 def mask_changes(claim: str, transitions: Iterable[Transition]) -> tuple[Transition, ...]:
     """Return the planned changes of the claim's CPU set, in order of time; not its making and its end."""
-    changes = [
-        change
-        for change in changes_of(claim, transitions)
-        if change.cpus_before is not None and change.cpus_after is not None and change.cause in PLANNED_CAUSES
-    ]
+    changes = set_changes(changes_of(claim, transitions))
     return tuple(sorted(changes, key=lambda change: (change.end_at_ns, change.start_at_ns)))
 
 
@@ -117,11 +111,6 @@ def ever_allowed(claim: Claim, changes: tuple[Transition, ...]) -> CpuSet:
     for change in changes:
         cpus = cpus | (change.cpus_before or CpuSet()) | (change.cpus_after or CpuSet())
     return cpus
-
-
-def steady_use(row: CpuUse) -> tuple[int, int]:
-    """Return switches and nanoseconds of a ledger row without those that belong to a transition."""
-    return max(0, row.switches - row.transition_switches), max(0, row.run_ns - row.transition_ns)
 
 
 def same_pod(one: Claim, other: Claim) -> bool:

@@ -6,11 +6,12 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
 from toolkit.model.evidence.masks import of_each, threads_of
-from toolkit.model.granted import granted_at, is_unknown
 from toolkit.model.measures import amounts, levels, sets, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.text.wording import count
-from validators.queries import hotplug, view, writers
+from toolkit.timeline.held import cpus_of
+from toolkit.timeline.ran import is_unknown
+from validators.queries import hotplug, timeline, view, writers
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 from validators.wording import UNBOUND
@@ -22,7 +23,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge the thread masks of every claim that was promised a CPU set."""
     masks = view.by_claim(evidence.thread_masks)
     transitions = view.by_claim(evidence.transitions)
-    outside = view.by_claim(row for row in evidence.cpu_use if row.out_of_set_switches or row.out_of_set_samples)
+    outside = view.by_claim(row for row in timeline.asked(evidence).rows if row.out_switches or row.out_samples)
     return tuple(
         _judge(
             claim,
@@ -43,7 +44,7 @@ def _judge(
     if not claim.kind.carries_tasks:
         return Judgement(ID, claim.name)(Outcome.SKIPPED, "no thread is in it itself: its containers' are judged")
     changes = view.mask_changes(claim.name, transitions)
-    grants = view.by_claim(evidence.granted).get(claim.name, ())
+    lent = timeline.lent(evidence).of(claim.name)
     sets = {epoch: view.set_at_epoch(claim, changes, epoch) or claim.cpus for epoch in {mask.epoch for mask in masks}}
     # Most of thousands are what was promised, and the integers are compared at a third of the cost.
     unlike = [(mask, promised) for mask in masks if mask.cpus_allowed.mask != (promised := sets[mask.epoch]).mask]
@@ -51,7 +52,7 @@ def _judge(
         (mask, promised)
         for mask, promised in unlike
         if not mask.cpus_allowed <= promised
-        and not mask.cpus_allowed <= promised | granted_at(mask.first_at_ns, grants)
+        and not mask.cpus_allowed <= promised | cpus_of(lent.at(claim.name, mask.first_at_ns))
     ]
     narrow = [mask for mask, promised in unlike if mask.cpus_allowed < promised]
     threads = threads_of(masks)
@@ -96,7 +97,7 @@ def _wide(
         return Outcome.UNDECIDED, f"threads might run on {where} in one reading: {UNBOUND}"
     if hotplug.is_lent(cpus, (mask for mask, _ in wide), evidence):
         return Outcome.UNDECIDED, f"all that it has, {cpus_text(cpus)}, went offline: the kernel lends the parent's"
-    if all(is_unknown(mask.first_at_ns, evidence) for mask, _ in wide):
+    if all(is_unknown(mask.first_at_ns, timeline.lent(evidence)) for mask, _ in wide):
         where = CpuSet.union(mask.cpus_allowed for mask, _ in wide)
         return (
             Outcome.UNDECIDED,

@@ -5,14 +5,15 @@ from __future__ import annotations
 from toolkit.model.actions import CgroupMove
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet, cpus_text
-from toolkit.model.evidence import CpuUse, Evidence, Joinings, Transition
+from toolkit.model.evidence import Evidence, Joinings, Transition
 from toolkit.model.measures import Better, Kind, amounts, gated, levels, sets, words
 from toolkit.model.nesting import nested
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.text.wording import NOT_NAMED
+from toolkit.timeline.ran import Ran
 from validators.credibility.agreement import ROWLESS_RUN_NS
 from validators.intruders import possession
-from validators.queries import file_history, hotplug, leaves, view, writers
+from validators.queries import file_history, hotplug, leaves, timeline, view, writers
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 from validators.wording import UNBOUND, milliseconds, plural
@@ -29,8 +30,9 @@ JOININGS_PER_S = 2
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that was promised a CPU set."""
-    use = view.by_claim(evidence.cpu_use)
-    offenders = view.by_claim(evidence.offenders)
+    seen = timeline.asked(evidence)
+    use = view.by_claim(seen.rows)
+    offenders = view.by_claim(seen.offenders)
     changes = view.by_claim(evidence.transitions)
     joinings = {row.claim: row for row in evidence.joinings}
     inside = nested((claim.name, claim.cgroup) for claim in claims.claims)
@@ -60,18 +62,18 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
 def _judge(
     claim: Claim,
     evidence: Evidence,
-    rows: list[CpuUse],
+    rows: list[Ran],
     named: list[Offender],
     transitions: list[Transition],
     joinings: Joinings | None,
-    below: list[tuple[Claim, CpuUse]],
+    below: list[tuple[Claim, Ran]],
     left: tuple[CgroupMove, ...],
     elsewhere_ns: int,
 ) -> Verdict:
     if claim.cpus is None:
         return Judgement(ID, claim.name)(Outcome.SKIPPED, "no CPU set was promised")
     allowed = view.ever_allowed(claim, view.mask_changes(claim.name, transitions))
-    outside = [row for row in rows if row.out_of_set_switches or row.out_of_set_ns or row.out_of_set_samples]
+    outside = [row for row in rows if row.outside]
     measures = _measures(claim, allowed, rows, transitions) | _joined(joinings)
     shown = _named(claim, outside, named)
     verdict = Judgement(ID, claim.name, measures, shown, file_history.lives(claim, evidence))
@@ -89,17 +91,17 @@ def _judge(
         always = Judgement(ID, claim.name, measures, joinings.worst, file_history.lives(claim, evidence))
         return always(Outcome.FAILED, _always_joining(claim.cpus, joinings, evidence))
     nested = [row for _, row in below]
-    strays = [row for row in nested if row.cpu not in allowed and any(view.steady_use(row))]
+    strays = [row for row in nested if row.cpu not in allowed and any(row.steady)]
     if strays:
         names = ", ".join(sorted({row.claim for row in strays}))
         where = CpuSet.of(row.cpu for row in strays)
-        spent = sum(view.steady_use(row)[1] for row in strays) / 1e6
+        spent = sum(row.steady[1] for row in strays) / 1e6
         return verdict(
             Outcome.FAILED, f"{names} below its cgroup ran {spent:.3f} ms on {cpus_text(where)} outside {claim.cpus}"
         )
-    if not any(row.switches or row.samples for row in (*rows, *nested)):
+    if not any(row.row.switches or row.row.samples for row in (*rows, *nested)):
         return verdict(*_unseen(claim, evidence))
-    strange = CpuSet.of(row.cpu for row in rows if any(view.steady_use(row))) - allowed
+    strange = CpuSet.of(row.cpu for row in rows if any(row.steady)) - allowed
     if strange:
         return verdict(
             Outcome.UNDECIDED,
@@ -136,18 +138,18 @@ def _away(left: tuple[CgroupMove, ...], evidence: Evidence, elsewhere_ns: int) -
     return f"{leaves.told(left, evidence)}{ran}: its CPUs did not hold it there"
 
 
-def _measures(claim: Claim, allowed: CpuSet, rows: list[CpuUse], transitions: list[Transition]) -> dict[str, Measure]:
+def _measures(claim: Claim, allowed: CpuSet, rows: list[Ran], transitions: list[Transition]) -> dict[str, Measure]:
     return {
         "cpus": str(claim.cpus),
-        "switches_judged": sum(row.switches for row in rows),
-        "run_ns": sum(row.run_ns for row in rows),
-        "used_cpus": str(CpuSet.of(row.cpu for row in rows if row.run_ns)),
+        "switches_judged": sum(row.row.switches for row in rows),
+        "run_ns": sum(row.row.run_ns for row in rows),
+        "used_cpus": str(CpuSet.of(row.cpu for row in rows if row.row.run_ns)),
         "busiest_cpu_ratio": _busiest(rows),
-        "out_of_set_switches": sum(row.out_of_set_switches for row in rows),
-        "out_of_set_ns": sum(row.out_of_set_ns for row in rows),
-        "out_of_set_longest_ns": max((row.out_of_set_longest_ns for row in rows), default=0),
-        "samples": sum(row.samples for row in rows),
-        "out_of_set_samples": sum(row.out_of_set_samples for row in rows),
+        "out_of_set_switches": sum(row.out_switches for row in rows),
+        "out_of_set_ns": sum(row.out_ns for row in rows),
+        "out_of_set_longest_ns": max((row.out_longest_ns for row in rows), default=0),
+        "samples": sum(row.row.samples for row in rows),
+        "out_of_set_samples": sum(row.out_samples for row in rows),
         "transitions_count": len(transitions),
         "transition_switches": sum(row.transition_switches for row in rows),
         "transition_ns": sum(row.transition_ns for row in rows),
@@ -155,9 +157,7 @@ def _measures(claim: Claim, allowed: CpuSet, rows: list[CpuUse], transitions: li
     }
 
 
-def _unbound(
-    claim: Claim, evidence: Evidence, outside: list[CpuUse], named: list[Offender]
-) -> tuple[Outcome, str] | None:
+def _unbound(claim: Claim, evidence: Evidence, outside: list[Ran], named: list[Offender]) -> tuple[Outcome, str] | None:
     """Leave undecided what a process may have run before it was bound, where its mask alone binds it.
 
     One whose mask was too wide in two readings was not about to be bound.
@@ -169,7 +169,7 @@ def _unbound(
     ):
         return None
     most_ns = BINDING_NS * max(1, len({one.tid for one in named}))
-    spent_ns = sum(row.out_of_set_ns for row in outside)
+    spent_ns = sum(row.out_ns for row in outside)
     if not claim.by_mask or spent_ns > most_ns or any(one.total_ns > BINDING_NS for one in named):
         return None
     return Outcome.UNDECIDED, f"ran {spent_ns / 1e6:.3f} ms outside {claim.cpus}: {UNBOUND}"
@@ -204,7 +204,7 @@ def _author(claim: Claim, evidence: Evidence, named: list[Offender], measures: d
     )
 
 
-def _escaped(cpus: CpuSet, evidence: Evidence, outside: list[CpuUse], named: list[Offender]) -> tuple[Outcome, str]:
+def _escaped(cpus: CpuSet, evidence: Evidence, outside: list[Ran], named: list[Offender]) -> tuple[Outcome, str]:
     """Judge what was outside: a violation, unless the kernel may have lent the CPUs by then."""
     if hotplug.is_lent(cpus, named, evidence):
         return (
@@ -212,22 +212,22 @@ def _escaped(cpus: CpuSet, evidence: Evidence, outside: list[CpuUse], named: lis
             f"all that it has, {cpus_text(cpus)}, went offline: the kernel then lends the parent cgroup's CPUs",
         )
     where = CpuSet.of([row.cpu for row in outside] or [one.cpu for one in named])
-    longest_ns = max([row.out_of_set_longest_ns for row in outside] + [one.longest_ns for one in named])
+    longest_ns = max([row.out_longest_ns for row in outside] + [one.longest_ns for one in named])
     # CPUs that it has now were outside the set that it had then.
     what = f"the set of the time (by now {cpus})" if where & cpus else f"{cpus}"
     text = (
-        f"ran on {cpus_text(where)} outside {what}: {sum(row.out_of_set_switches for row in outside)} switches, "
-        f"{sum(row.out_of_set_ns for row in outside) / 1e6:.3f} ms, longest {longest_ns / 1e6:.3f} ms"
+        f"ran on {cpus_text(where)} outside {what}: {sum(row.out_switches for row in outside)} switches, "
+        f"{sum(row.out_ns for row in outside) / 1e6:.3f} ms, longest {longest_ns / 1e6:.3f} ms"
     )
     return Outcome.FAILED, text
 
 
-def _undated(claim: Claim, evidence: Evidence, below: list[tuple[Claim, CpuUse]]) -> CpuUse | None:
+def _undated(claim: Claim, evidence: Evidence, below: list[tuple[Claim, Ran]]) -> Ran | None:
     """Return time of a claim below on a CPU that was its own while it was not this one's: rows have no dates."""
     if not view.mask_changes(claim.name, evidence.transitions):
         return None
     for inner, row in below:
-        if any(view.steady_use(row)):
+        if any(row.steady):
             theirs = possession.spans(inner, row.cpu, evidence.transitions)
             mine = possession.spans(claim, row.cpu, evidence.transitions)
             if not theirs or mine is None or not all(any(a <= c and d <= b for a, b in mine) for c, d in theirs):
@@ -235,7 +235,7 @@ def _undated(claim: Claim, evidence: Evidence, below: list[tuple[Claim, CpuUse]]
     return None
 
 
-def _excused(claim: Claim, allowed: CpuSet, rows: list[CpuUse]) -> list[str]:
+def _excused(claim: Claim, allowed: CpuSet, rows: list[Ran]) -> list[str]:
     """Return what was outside and breaks nothing, so that the sentence claims no more than what was seen."""
     parts = [f"{allowed} before a change"] if allowed != claim.cpus else []
     switches, ns = sum(row.transition_switches for row in rows), sum(row.transition_ns for row in rows)
@@ -244,13 +244,13 @@ def _excused(claim: Claim, allowed: CpuSet, rows: list[CpuUse]) -> list[str]:
     return parts
 
 
-def _busiest(rows: list[CpuUse]) -> float:
+def _busiest(rows: list[Ran]) -> float:
     """Return the part of its CPU time that a claim spent on the CPU where it ran most; 0 if it did not run."""
-    spent = [row.run_ns for row in rows]
+    spent = [row.row.run_ns for row in rows]
     return max(spent) / sum(spent) if sum(spent) else 0.0
 
 
-def _named(claim: Claim, outside: list[CpuUse], named: list[Offender]) -> tuple[Offender, ...]:
+def _named(claim: Claim, outside: list[Ran], named: list[Offender]) -> tuple[Offender, ...]:
     """Offenders by name; a CPU whose offenders' details did not arrive is still listed, with thread id 0."""
     known = {one.cpu for one in named}
     unnamed = [
@@ -260,9 +260,9 @@ def _named(claim: Claim, outside: list[CpuUse], named: list[Offender]) -> tuple[
             comm=NOT_NAMED,
             cpu=row.cpu,
             first_at_ns=0,
-            total_ns=row.out_of_set_ns,
-            longest_ns=row.out_of_set_longest_ns,
-            switches=row.out_of_set_switches,
+            total_ns=row.out_ns,
+            longest_ns=row.out_longest_ns,
+            switches=row.out_switches,
         )
         for row in outside
         if row.cpu not in known

@@ -12,7 +12,7 @@ from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.credibility.contradictions import contradictions
 from validators.credibility.trust import clean_canary_reported, doubts, summary
-from validators.queries import hotplug
+from validators.queries import hotplug, timeline
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.rules import exclusive_cpus, noise
 from validators.witness import Witness
@@ -42,7 +42,7 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
         "proc_scans": coverage.proc_scans,
         "sampler_hz": coverage.sampler_hz,
         "hotplug_events": len(evidence.hotplug),
-        "blind_spots_count": len(coverage.blind_spots),
+        "blind_spots_count": len(coverage.blind_spots) + (timeline.asked(evidence).unknown is not None),
         "steal_ns": evidence.steal_ns,
     }
     if evidence.standstill_by_cpu_ns is not None:

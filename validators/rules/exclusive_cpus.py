@@ -8,6 +8,8 @@ from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.measures import sets, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
+from toolkit.timeline.held import FOREVER_NS
+from toolkit.timeline.saved import lives
 from validators.intruders import foreign, ownership, possession
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
@@ -85,7 +87,7 @@ def _shares(owner: Claim, other: Claim, cpu: int) -> bool:
 
 
 def _gone(claim: Claim, evidence: Evidence) -> bool:
-    return all(end != possession.FOREVER for _, end in possession.lives(claim, evidence.transitions))
+    return all(end != FOREVER_NS for _, end in lives(view.changes_of(claim.name, evidence.transitions)))
 
 
 def _names(stays: list[Offender]) -> str:

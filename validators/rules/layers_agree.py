@@ -13,7 +13,7 @@ from toolkit.model.layers import Layer, LayerView
 from toolkit.model.measures import Better, amounts, levels
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.layers import live, picture
-from validators.queries import file_history, hotplug, view, writers
+from validators.queries import file_history, hotplug, timeline, view, writers
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -204,7 +204,8 @@ def _cpus(claim: Claim, evidence: Evidence, rows: list[LayerView], masks: list[T
     words += _claimed(view.set_at_epoch(claim, changes, 0), view.set_at_epoch(claim, changes, len(changes)), evidence)
     granted = [(at, files.cpus_effective) for at, files in _read(evidence, claim)]
     words += _word(Layer.CGROUP, [(at, cpus) for at, cpus in granted if cpus is not None])
-    ran = CpuSet.of(row.cpu for row in view.by_claim(evidence.cpu_use).get(claim.name, ()) if any(view.steady_use(row)))
+    rows_ran = view.by_claim(timeline.asked(evidence).rows).get(claim.name, ())
+    ran = CpuSet.of(row.cpu for row in rows_ran if any(row.steady))
     if not ran:
         return words
     # After a planned change only what belongs to the new set is compared.

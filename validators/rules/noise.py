@@ -17,7 +17,8 @@ from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.interrupts import IrqKind, IrqUse
 from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from validators.intruders import ownership, placing, possession
+from toolkit.timeline.held import Span
+from validators.intruders import ownership, placing
 from validators.intruders.disturbers import MEASURES, Disturber, disturbers
 from validators.placement import groups
 from validators.queries import view
@@ -40,9 +41,9 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     return tuple(_judge(cpu, owned.get(cpu, ()), claims, evidence) for cpu in cpus)
 
 
-def _owned(claims: ClaimSet, evidence: Evidence) -> dict[int, tuple[possession.Span, ...]]:
+def _owned(claims: ClaimSet, evidence: Evidence) -> dict[int, tuple[Span, ...]]:
     """Return when each CPU was any owner's own."""
-    found: dict[int, list[tuple[possession.Span, ...]]] = {}
+    found: dict[int, list[tuple[Span, ...]]] = {}
     for claim in claims.claims:
         for cpu, spans in ownership.owned(claims, claim, evidence.transitions).spans.items():
             found.setdefault(cpu, []).append(spans)
@@ -87,7 +88,7 @@ class _Lost:
         return self.tasks + self.interrupts + max(self.steal, self.standstill)
 
 
-def _lost(cpu: int, spans: Sequence[possession.Span], claims: ClaimSet, evidence: Evidence) -> _Lost:
+def _lost(cpu: int, spans: Sequence[Span], claims: ClaimSet, evidence: Evidence) -> _Lost:
     """Return what a CPU's owner lost while it had one.
 
     Tasks and interrupts are recorded on exclusive CPUs while they are that, and on reserved ones; helpers everywhere.
@@ -120,7 +121,7 @@ def _lost(cpu: int, spans: Sequence[possession.Span], claims: ClaimSet, evidence
     )
 
 
-def _judge(cpu: int, spans: Sequence[possession.Span], claims: ClaimSet, evidence: Evidence) -> Verdict:
+def _judge(cpu: int, spans: Sequence[Span], claims: ClaimSet, evidence: Evidence) -> Verdict:
     lost = _lost(cpu, spans, claims, evidence)
     budget = claims.noise_budget_ns_per_s
     owned_ns = placing.inside_ns(spans, 0, evidence.duration_ns)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from statistics import median
 
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import CpuUse, Evidence, ThreadMask, Transition
-from toolkit.model.evidence.following import Granted
+from toolkit.model.evidence import Evidence, ThreadMask, Transition
 from toolkit.model.evidence.masks import of_each
-from toolkit.model.granted import granted_at
 from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.text.wording import count
-from validators.queries import file_history, view
+from toolkit.timeline.held import Timeline, cpus_of
+from toolkit.timeline.ran import Ran
+from validators.queries import file_history, timeline, view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 
@@ -68,11 +67,11 @@ def _judge(
     ends: list[int],
 ) -> Verdict:
     planned = view.mask_changes(claim.name, changes)
-    grants = view.by_claim(evidence.granted).get(claim.name, ())
-    late = {change: _late_masks(change, epoch, masks, grants) for epoch, change in enumerate(planned, start=1)}
+    lent = timeline.lent(evidence).of(claim.name)
+    late = {change: _late_masks(change, epoch, masks, lent) for epoch, change in enumerate(planned, start=1)}
     windows = [(_window_ms(change, late.get(change, [])), change) for change in changes]
     windows.sort(key=lambda entry: (-entry[0], entry[1].start_at_ns, entry[1].what))
-    rows = view.by_claim(evidence.cpu_use).get(claim.name, [])
+    rows = view.by_claim(timeline.asked(evidence).rows).get(claim.name, [])
     measures = _measures(windows, rows, limit_ms)
     offenders: list[Offender] = []
     verdict = Judgement(ID, claim.name, measures, offenders)
@@ -106,7 +105,7 @@ def _judge(
         first = lacking[0]
         text = f"{first.what} at {first.start_at_ns / 1e9:.3f} s was written in {_written_ms(first):.3f} ms"
         return verdict(Outcome.UNDECIDED, f"{text}; no thread of it was read after it: whether it held is not known")
-    if planned and any(row.out_of_set_ns or row.out_of_set_switches for row in rows):
+    if planned and any(row.out_ns or row.out_switches for row in rows):
         return verdict(
             Outcome.UNDECIDED, "it ran outside its set in a window with a change: when that held is not known"
         )
@@ -127,9 +126,7 @@ def _held(windows: list[tuple[float, Transition]], unread: list[Transition]) -> 
     return "; ".join(parts)
 
 
-def _measures(
-    windows: list[tuple[float, Transition]], rows: list[CpuUse], limit_ms: float | None
-) -> dict[str, Measure]:
+def _measures(windows: list[tuple[float, Transition]], rows: list[Ran], limit_ms: float | None) -> dict[str, Measure]:
     """:param windows: how long each change took, the longest first."""
     lengths = [length for length, _ in windows]
     measures: dict[str, Measure] = {
@@ -147,10 +144,10 @@ def _measures(
     return measures
 
 
-def _late_masks(change: Transition, epoch: int, masks: list[ThreadMask], grants: Sequence[Granted]) -> list[ThreadMask]:
+def _late_masks(change: Transition, epoch: int, masks: list[ThreadMask], lent: Timeline) -> list[ThreadMask]:
     """Masks read after the change was complete that still reach outside the new set, the longest-lived first.
 
-    :param grants: what the claim had been given before that was known here: the next change, that is, and not late.
+    :param lent: what the claim had been given before that was known here: the next change, that is, and not late.
     """
     held = change.cpus_after
     wide = of_each(
@@ -159,7 +156,7 @@ def _late_masks(change: Transition, epoch: int, masks: list[ThreadMask], grants:
         if mask.epoch == epoch
         and held is not None
         and not mask.cpus_allowed <= held
-        and not mask.cpus_allowed <= held | granted_at(mask.first_at_ns, grants)
+        and not mask.cpus_allowed <= held | cpus_of(lent.at(change.claim, mask.first_at_ns))
     )
     return sorted(wide, key=lambda mask: (-mask.last_at_ns, mask.tid, str(mask.cpus_allowed)))
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from tests.unit.validators.evidence_builder import claim_set, claim_web, cpus, evidence, mask, use
+from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web, cpus, evidence, mask, use
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.evidence import Evidence, Transition
 from toolkit.model.evidence.following import Following, Granted
-from toolkit.model.granted import with_grants
 from toolkit.model.result import make_result
 from toolkit.model.verdict import Offender, Outcome, Verdict
+from toolkit.session.saved import judge_run
 from toolkit.session.windows.counters import Counters
+from toolkit.store import StoredRun, with_result
+from toolkit.timeline.ran import asked
 from validators.registry import judge, rule_named
 
 MS = 1_000_000
@@ -115,7 +118,7 @@ def test_a_set_that_loses_the_cpu_again_forgives_what_was_over_by_then(last_ms: 
     last_ns = None if last_ms is None else last_ms * MS
     found = replace(found, offenders=tuple(replace(one, last_at_ns=last_ns) for one in found.offenders))
 
-    assert (with_grants(found) is found) is not forgiven
+    assert (asked(found).offenders == found.offenders) is not forgiven
 
 
 def test_an_open_window_of_a_followed_node_counts_nothing_outside() -> None:
@@ -138,11 +141,28 @@ def test_what_came_after_the_last_reading_is_in_doubt(rule: str, known_ms: int, 
     late = replace(found, following=replace(found.following, known_until_ns=known_ms * MS))
 
     assert verdict(rule, late).outcome is outcome
-    result = make_result(late, judge(claim_set(), late))
+    result = make_result(late, judge(claim_set(), late), unknown=asked(late).unknown)
     told = any(
         spot.text.startswith("web ran outside after the node was read last") for spot in result.coverage.blindness
     )
     assert told is (outcome is Outcome.UNDECIDED)
+
+
+def test_what_is_in_doubt_is_named_in_each_result() -> None:
+    """In the one that is saved, and when the run is judged again: the same words, and the rules that they weaken."""
+    base = widened()
+    assert base.following is not None
+    late = replace(base, following=replace(base.following, known_until_ns=200 * MS))
+    claims = claim_set(claim_db(), replace(claim_web(), cpus=cpus("0-1")))
+    run = StoredRun(path=Path("run"), claims=claims, evidence=late)
+
+    saved, _ = with_result(run, {}, judge(claims, late))
+    again = judge_run(run).result
+
+    assert saved.result is not None
+    assert saved.result.coverage == again.coverage
+    (spot,) = [one for one in again.coverage.blindness if one.text.startswith("web ran outside after the node")]
+    assert "cpuset-containment" in spot.weakens
 
 
 def test_who_had_no_grant_keeps_what_the_row_says_of_the_longest() -> None:
@@ -151,11 +171,11 @@ def test_who_had_no_grant_keeps_what_the_row_says_of_the_longest() -> None:
     other = replace(found.offenders[0], tid=8, first_at_ns=400 * MS, total_ns=0, switches=0)
     (row,) = (
         one
-        for one in with_grants(replace(found, offenders=(*found.offenders, other))).cpu_use
+        for one in asked(replace(found, offenders=(*found.offenders, other))).rows
         if one.cpu == 2 and one.claim == "web"
     )
 
-    assert (row.out_of_set_longest_ns, row.out_of_set_samples) == (4 * MS, 1)
+    assert (row.out_longest_ns, row.out_samples) == (4 * MS, 1)
 
 
 def of_one_name(next_cpus: str | None, *, first_ms: int = 200, gone: bool = True, later: bool = False) -> Evidence:

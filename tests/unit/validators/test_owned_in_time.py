@@ -30,6 +30,7 @@ from toolkit.model.claim_changes import ClaimChange, in_force
 from toolkit.model.claims import Alignment, Isolation
 from toolkit.model.evidence import CpuUse, Transition
 from toolkit.model.verdict import Offender
+from toolkit.timeline.held import FOREVER_NS
 from validators.intruders import ownership, possession
 from validators.registry import judge
 from validators.rules import exclusive_cpus
@@ -198,13 +199,13 @@ def test_what_was_owned_when() -> None:
     steps: tuple[Transition, ...] = reborn()["transitions"]
     later = (*steps[:2], replace(steps[2], start_at_ns=5 * SECOND + 5))  # something else happened to its cgroup before
     for lives in (steps, later):
-        assert possession.spans(DB, 1, lives) == [(5 * SECOND, possession.FOREVER)]
-        assert possession.spans(DB, 3, lives) == [(-possession.FOREVER, 3 * SECOND + 1)]
+        assert possession.spans(DB, 1, lives) == [(5 * SECOND, FOREVER_NS)]
+        assert possession.spans(DB, 3, lives) == [(-FOREVER_NS, 3 * SECOND + 1)]
         again = ownership.owned(in_force(PLAIN, reborn()["claim_changes"]), DB, lives)
-        assert again.spans[3] == ((-possession.FOREVER, 3 * SECOND),)
+        assert again.spans[3] == ((-FOREVER_NS, 3 * SECOND),)
     owned = ownership.owned(SMALL, SMALL.claims[0], SHRINK["transitions"])
-    assert owned.spans[3] == ((-possession.FOREVER, 5 * SECOND),)
-    assert owned.spans[2] == ((-possession.FOREVER, possession.FOREVER),)
+    assert owned.spans[3] == ((-FOREVER_NS, 5 * SECOND),)
+    assert owned.spans[2] == ((-FOREVER_NS, FOREVER_NS),)
     astray = ownership.owned(PLAIN, DB, moved(5, "1", "2")["transitions"])
     assert (astray.spans[3], astray.text) == (possession.ALWAYS, "1-3")
 

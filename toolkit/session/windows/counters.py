@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 
 from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import ClaimSet
-from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, Intruder
-from toolkit.model.granted import with_grants
+from toolkit.model.evidence import BandwidthUse, Evidence, Intruder
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
 from toolkit.session.windows.series import OTHER, Series
+from toolkit.timeline.ran import Ran, asked
 
 Key = tuple[str, ...]
 COVERAGE = ("switches_judged", "switches_kernel", "lost_events", "map_full", "missed_runs", "proc_scans")
@@ -72,7 +72,7 @@ class Counters:
         if evidence.bpf_run_ns is not None:
             self.bpf = True
             self.sums["bpf_run", ()] += evidence.bpf_run_ns
-        self._cpu_use(with_grants(evidence).cpu_use, grants_pending=open_now and evidence.following is not None)
+        self._cpu_use(asked(evidence).rows, grants_pending=open_now and evidence.following is not None)
         self._intruders(evidence.intruders)
         self._bandwidth(evidence.bandwidth)
 
@@ -110,15 +110,15 @@ class Counters:
             }
         )
 
-    def _cpu_use(self, rows: Iterable[CpuUse], *, grants_pending: bool) -> None:
+    def _cpu_use(self, rows: Iterable[Ran], *, grants_pending: bool) -> None:
         number = self.windows.total()
         for row in rows:
             key = self.series.of(row.claim, row.cpu)
             self.named[row.claim] = number
-            self.sums["run", key] += row.run_ns
-            self.sums["switches", key] += row.switches
+            self.sums["run", key] += row.row.run_ns
+            self.sums["switches", key] += row.row.switches
             self.sums["transition", key] += row.transition_ns
-            switches, outside_ns = (0, 0) if grants_pending else (row.out_of_set_switches, row.out_of_set_ns)
+            switches, outside_ns = (0, 0) if grants_pending else (row.out_switches, row.out_ns)
             key = self.series.of_broken(row.claim, row.cpu, counts=bool(switches or outside_ns))
             self.sums["out_of_set_switches", key] += switches
             self.sums["out_of_set", key] += outside_ns

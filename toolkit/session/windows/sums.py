@@ -13,13 +13,13 @@ from dataclasses import replace
 from toolkit.model.blind_spots import BlindSpot, ScanGap
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Coverage, Environment, Evidence
-from toolkit.model.granted import with_grants
 from toolkit.model.result import Result
 from toolkit.model.verdict import Measure, Outcome, Verdict, rank, worst
 from toolkit.model.windows import ClaimSum, WindowFound, WindowSums
 from toolkit.session.windows import gone
 from toolkit.session.windows.counters import KEPT_WINDOWS
 from toolkit.session.windows.gone import Kept
+from toolkit.timeline.ran import asked
 
 MAX_WORST = 20
 """Windows that are named one by one."""
@@ -80,15 +80,15 @@ class Sums:
             self._worst = sorted(self._worst, key=lambda one: rank(one.outcome))[:MAX_WORST]
         for verdict in result.verdicts:
             self._keep_worst(verdict, number, result.started_at)
-        for row in with_grants(evidence).cpu_use:
+        for row in asked(evidence).rows:
             self._named[row.claim] = self.count
             one = ClaimSum(
                 claim=row.claim,
-                switches=row.switches,
-                run_ns=row.run_ns,
-                out_of_set_switches=row.out_of_set_switches,
-                out_of_set_ns=row.out_of_set_ns,
-                out_of_set_longest_ns=row.out_of_set_longest_ns,
+                switches=row.row.switches,
+                run_ns=row.row.run_ns,
+                out_of_set_switches=row.out_switches,
+                out_of_set_ns=row.out_ns,
+                out_of_set_longest_ns=row.out_longest_ns,
                 transition_ns=row.transition_ns,
             )
             old = self._claims.get(row.claim)

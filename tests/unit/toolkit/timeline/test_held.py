@@ -1,0 +1,80 @@
+"""The rows of a timeline: appended, closed, cut to a window, asked for a moment."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolkit.model.cpuset import CpuSet
+from toolkit.timeline.held import EVERY, FOREVER_NS, Held, Timeline, Why, cpus_of
+
+times = st.integers(-20, 40)
+names = st.sampled_from(["db", "web", EVERY])
+held = st.builds(
+    Held,
+    claim=names,
+    cpus=st.none() | st.sets(st.integers(0, 3)).map(CpuSet.of),
+    why=st.sampled_from(Why),
+    from_ns=times | st.just(-FOREVER_NS),
+    to_ns=times | st.just(FOREVER_NS),
+    certain=st.booleans(),
+)
+timelines = st.lists(held, max_size=6).map(lambda rows: Timeline(tuple(rows)))
+
+
+@given(timelines, held, names, times)
+def test_what_is_appended_is_asked_for_last(timeline: Timeline, row: Held, claim: str, at_ns: int) -> None:
+    """Nothing else of the answer changes; a row for every claim is one of each."""
+    mine = row.claim in (claim, EVERY) and row.from_ns <= at_ns < row.to_ns
+
+    assert timeline.append(row).at(claim, at_ns) == (*timeline.at(claim, at_ns), *([row] if mine else []))
+    assert timeline.append().rows == timeline.rows
+
+
+@given(timelines, names, times, names, times)
+def test_closed_rows_hold_until_then(timeline: Timeline, claim: str, end_ns: int, asked: str, at_ns: int) -> None:
+    """What was so before the end is so; of rows that had no end and began before, nothing is after it."""
+    closed = timeline.close(claim, end_ns)
+    spans = [(row.claim, row.from_ns, row.to_ns) for row in closed.at(asked, at_ns)]
+    before = timeline.at(asked, at_ns)
+    ended = [row for row in before if row.claim == claim and row.to_ns == FOREVER_NS and row.from_ns < end_ns]
+
+    assert len(closed.rows) == len(timeline.rows)
+    if at_ns < end_ns:
+        assert [span[:2] for span in spans] == [(row.claim, row.from_ns) for row in before]
+    else:
+        assert spans == [(row.claim, row.from_ns, row.to_ns) for row in before if row not in ended]
+    assert closed.close(claim, end_ns) == closed
+
+
+@given(timelines, times, st.integers(1, 30), names, st.integers(0, 29))
+def test_a_window_has_what_was_so_in_it(timeline: Timeline, begin_ns: int, long_ns: int, claim: str, at: int) -> None:
+    """Asked for a moment of the window it gives the same, with times since it opened."""
+    at_ns = at % long_ns
+    window = timeline.cut(begin_ns, begin_ns + long_ns)
+    found = window.at(claim, at_ns)
+
+    assert [(row.claim, row.cpus, row.why, row.certain) for row in found] == [
+        (row.claim, row.cpus, row.why, row.certain) for row in timeline.at(claim, begin_ns + at_ns)
+    ]
+    assert all(row.from_ns < long_ns and row.to_ns > 0 for row in window.rows)
+
+
+@given(timelines, times, st.integers(1, 30), st.integers(0, 29), st.integers(1, 30))
+def test_a_part_of_a_window_is_cut_as_of_all(
+    timeline: Timeline, begin_ns: int, long_ns: int, later: int, part: int
+) -> None:
+    """Cut twice is cut once: nothing is lost at an edge, and what is for ever stays so."""
+    first = later % long_ns
+    last = min(long_ns, first + part)
+
+    twice = timeline.cut(begin_ns, begin_ns + long_ns).cut(first, last)
+    assert twice == timeline.cut(begin_ns + first, begin_ns + last)
+
+
+@given(timelines, names, times)
+def test_what_is_said_of_a_claim_is_all_that_is_asked(timeline: Timeline, claim: str, at_ns: int) -> None:
+    """A part by the claim's name answers as the whole."""
+    assert timeline.of(claim).at(claim, at_ns) == timeline.at(claim, at_ns)
+    every = {cpu for row in timeline.at(claim, at_ns) for cpu in row.cpus or ()}
+    assert set(cpus_of(timeline.at(claim, at_ns))) == every

@@ -1,0 +1,126 @@
+"""The timeline that evidence has: what was promised, what was lent beyond that, and when nothing is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web, cpus, evidence
+from toolkit.model.claim_changes import ClaimChange, in_force
+from toolkit.model.claims import Claim
+from toolkit.model.evidence import Transition
+from toolkit.model.evidence.following import Following, Granted
+from toolkit.timeline.held import FOREVER_NS, Why, cpus_of
+from toolkit.timeline.ran import asked, is_unknown
+from toolkit.timeline.saved import lent, lives, promised
+
+S = 1_000_000_000
+DB = claim_db()
+
+
+def moved(at_s: float, before: str, after: str, took_s: float = 0.0) -> Transition:
+    """The set of ``db`` was changed by its source."""
+    at_ns, end_ns = round(at_s * S), round((at_s + took_s) * S)
+    sets = {"cpus_before": cpus(before), "cpus_after": cpus(after)}
+    return Transition(claim="db", what="cpus", start_at_ns=at_ns, end_at_ns=end_ns, cause="kubelet", **sets)
+
+
+def event(what: str, at_s: float) -> Transition:
+    """Something happened to ``db`` at a moment."""
+    return Transition(claim="db", what=what, start_at_ns=round(at_s * S), end_at_ns=round(at_s * S))
+
+
+def told(now: Claim, *mine: Transition) -> list[tuple[float, float, str, Why]]:
+    """What ``db`` was promised: seconds from and to, CPUs, why."""
+    claims = in_force(claim_set(DB, claim_web()), [ClaimChange(at_ns=3 * S, claim=now)] if now != DB else [])
+    (claim, *_) = claims.claims
+    rows = promised(claims, claim, mine).rows
+    return [(row.from_ns / S, row.to_ns / S, str(row.cpus), row.why) for row in rows]
+
+
+EVER = FOREVER_NS / S
+
+
+def test_one_promise_without_end() -> None:
+    """Nothing happened: it held all the time, before the window and after it."""
+    assert told(DB) == [(-EVER, EVER, str(DB.cpus), Why.PROMISED)]
+
+
+def test_a_set_that_changes_is_in_common_meanwhile() -> None:
+    """From when the change is complete on it holds the new one."""
+    rows = told(DB, moved(2, "2-3", "3-4", took_s=0.5))
+
+    assert rows == [
+        (-EVER, 2, "2-3", Why.PROMISED),
+        (2, 2.5, "3", Why.CHANGING),
+        (2.5, EVER, "3-4", Why.PROMISED),
+    ]
+
+
+def test_a_life_ends_and_the_next_has_its_own() -> None:
+    """Between the two nothing is held; the next life's set is what it is promised from then on."""
+    now = replace(DB, cpus=cpus("5"), quota_us=50_000)
+
+    rows = told(now, event("claim-removed", 2), event("claim-added", 3))
+
+    assert rows == [(-EVER, 2, "2-3", Why.PROMISED), (3, EVER, "5", Why.PROMISED)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["claim-added", "claim-removed"]), st.integers(0, 9)), max_size=6))
+def test_lives_follow_each_other(events: list[tuple[str, int]]) -> None:
+    """In order, none in another, whatever was written down."""
+    found = lives([event(what, at) for what, at in events])
+
+    assert all(begin <= end for begin, end in found)
+    assert all(one[1] <= other[0] for one, other in pairwise(found))
+
+
+KNOWN = Following(source="kubelet", known_until_ns=7 * S)
+GRANTED = Granted(claim="web", cpus=cpus("2"), since_ns=S, until_ns=3 * S)
+
+
+@pytest.mark.parametrize(("at_s", "may_have"), [(0.99, ""), (1, "2"), (3, "2"), (3.01, "")])
+def test_what_was_granted_is_lent_for_that_time(at_s: float, may_have: str) -> None:
+    """Both ends are of it, it is not certain, and it is no other claim's."""
+    timeline = lent(evidence(following=KNOWN, granted=(GRANTED,)))
+
+    rows = timeline.at("web", round(at_s * S))
+    assert (str(cpus_of(rows)), [row.why for row in rows]) == (may_have, [Why.GRANTED] if may_have else [])
+    assert not any(row.certain for row in rows)
+    assert timeline.at("db", 2 * S) == ()
+
+
+def test_after_the_last_reading_nothing_is_known_of_any_claim() -> None:
+    """Of each, also of one that no claim's name is yet."""
+    timeline = lent(evidence(following=KNOWN))
+
+    assert [is_unknown(at_s * S, timeline) for at_s in (6, 7, 99)] == [False, True, True]
+    assert [row.why for row in timeline.at("new", 8 * S)] == [Why.UNREAD]
+    assert not is_unknown(8 * S, lent(evidence(following=replace(KNOWN, known_until_ns=None))))
+
+
+def test_a_claims_file_lends_nothing() -> None:
+    """Where no source is followed, what it says is all that there is."""
+    found = evidence(granted=(GRANTED,))
+
+    assert lent(found).rows == ()
+    assert asked(found).offenders == found.offenders
+
+
+def test_a_cgroup_that_was_made_again_may_have_what_is_promised_next() -> None:
+    """From when it was made until its source said that the life before had ended."""
+    mine = (event("cgroup-gone", 1), event("cgroup-made", 2), event("claim-removed", 4))
+    seen = evidence(following=KNOWN, transitions=mine, later=(replace(DB, cpus=cpus("6")),))
+
+    assert [str(cpus_of(lent(seen).at("db", at_s * S))) for at_s in (1, 2, 4, 5)] == ["", "6", "6", ""]
+
+
+def test_the_rows_of_the_ledger_stay_as_they_are() -> None:
+    """What they mean is said beside them."""
+    seen = evidence(following=KNOWN, granted=(GRANTED,))
+
+    assert tuple(one.row for one in asked(seen).rows) == seen.cpu_use

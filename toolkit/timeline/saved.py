@@ -1,0 +1,173 @@
+"""The timeline of a window, of what evidence says: claims and their changes, cgroups that came and went, readings.
+
+Two parts. What is promised is what the ledger judged by: a life of a claim after the other, a change of its set after
+the other. What is lent lies beyond that: what a claim may have held although nothing had said so yet, and from when on
+nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from toolkit.model.claim_changes import ClaimChange, versions
+from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence, Transition
+from toolkit.timeline.held import EVERY, FOREVER_NS, Held, Span, Timeline, Why
+
+ADDED, REMOVED = "claim-added", "claim-removed"
+MADE, GONE = "cgroup-made", "cgroup-gone"
+PLANNED_CAUSES = frozenset({"toolkit", "kubelet", "podman", "docker", "systemd", "slurm"})
+"""Causes of a mask change that moves the promise with it: ours, and what a followed source says, by its name (in runs
+from before each had its own: ``kubelet`` for all). Any other writer's change is drift, judged as such."""
+
+
+def lives(mine: Iterable[Transition]) -> list[Span]:
+    """Return when a claim was watched: a container that restarts is the same claim in another life.
+
+    :param mine: what happened to it.
+    """
+    events = sorted((one.start_at_ns, one.what == ADDED) for one in mine if one.what in (ADDED, REMOVED))
+    since: int | None = None if events and events[0][1] else -FOREVER_NS
+    found: list[Span] = []
+    for at_ns, begins in events:
+        if begins:
+            since = at_ns if since is None else since
+        elif since is not None:
+            found.append((since, at_ns))
+            since = None
+    return found if since is None else [*found, (since, FOREVER_NS)]
+
+
+def set_changes(mine: Iterable[Transition]) -> list[Transition]:
+    """Return the changes of a claim's CPU set that move its promise; not its making and its end."""
+    return [
+        one
+        for one in mine
+        if one.cpus_before is not None and one.cpus_after is not None and one.cause in PLANNED_CAUSES
+    ]
+
+
+def promised(claims: ClaimSet, claim: Claim, mine: Sequence[Transition]) -> Timeline:
+    """Return what a claim was promised through a window, life after life.
+
+    :param claims: with what they promised before, where that is known. :param mine: what happened to the claim.
+    """
+    rows = list[Held]()
+    for life in lives(mine):
+        changes = _changes_of_life(life, mine)
+        for begin_ns, end_ns, one in _versions(versions(claims, claim), life):
+            sets = _by_changes(life, changes) if changes else ((*life, one.cpus, Why.PROMISED),)
+            for since_ns, until_ns, cpus, why in sets:
+                from_ns, to_ns = max(since_ns, begin_ns), min(until_ns, end_ns)
+                if from_ns < to_ns:
+                    rows.append(_row(one, None if one.cpus is None else cpus, why, from_ns, to_ns))
+    return Timeline(tuple(rows))
+
+
+def _row(claim: Claim, cpus: CpuSet | None, why: Why, from_ns: int, to_ns: int) -> Held:
+    return Held(
+        claim=claim.name,
+        cpus=cpus,
+        isolation=claim.isolation,
+        mems=claim.mems,
+        quota_us=claim.quota_us,
+        period_us=claim.period_us,
+        weight=claim.weight,
+        why=why,
+        from_ns=from_ns,
+        to_ns=to_ns,
+    )
+
+
+def _versions(every: Sequence[ClaimChange], life: Span) -> Iterator[tuple[int, int, Claim]]:
+    """Yield what was promised in one life; that of a new life is written down just after it began, as every change."""
+    born, died = life
+    here = [one for one in every if born <= one.at_ns < died]
+    if not here:
+        here = [one for one in every if one.at_ns < born][-1:] or list(every[:1])
+    begins = [born, *(one.at_ns for one in here[1:])]
+    for one, begin, end in zip(here, begins, [*begins[1:], died], strict=True):
+        yield begin, end, one.claim
+
+
+def _changes_of_life(life: Span, mine: Sequence[Transition]) -> list[Transition]:
+    """Return the changes of the set within one life.
+
+    Where a life has other CPUs than the one before, its begin is written down as a change of the set, too.
+    """
+    born, died = life
+    changes = sorted(
+        (one for one in set_changes(mine) if born <= one.start_at_ns < died),
+        key=lambda one: (one.start_at_ns, one.end_at_ns),
+    )
+    first = next((one.cpus_after for one in mine if one.what == ADDED and one.start_at_ns == born), None)
+    if changes and first is not None and changes[0].cpus_before != first == changes[0].cpus_after:
+        return changes[1:]
+    return changes
+
+
+def _by_changes(life: Span, changes: list[Transition]) -> Iterator[tuple[int, int, CpuSet, Why]]:
+    since_ns = life[0]
+    for one in changes:
+        before, after = one.cpus_before or CpuSet(), one.cpus_after or CpuSet()
+        yield since_ns, one.start_at_ns, before, Why.PROMISED
+        yield one.start_at_ns, one.end_at_ns, before & after, Why.CHANGING
+        since_ns = one.end_at_ns
+    yield since_ns, life[1], changes[-1].cpus_after or CpuSet(), Why.PROMISED
+
+
+def lent(evidence: Evidence) -> Timeline:
+    """Return what claims may have held beyond what is promised, and from when on nothing is known of any.
+
+    Nothing where no source is followed: what a claims file or a plan says is all that there is.
+    """
+    if evidence.following is None:
+        return Timeline()
+    granted = (_may(one.claim, one.cpus, Why.GRANTED, one.since_ns, one.until_ns) for one in evidence.granted)
+    return Timeline((*granted, *_made_anew(evidence), *_unread(evidence)))
+
+
+def _may(claim: str, cpus: CpuSet, why: Why, since_ns: int, until_ns: int) -> Held:
+    """Return what a claim may have held. :param until_ns: the last moment of it."""
+    return Held(claim=claim, cpus=cpus, why=why, from_ns=since_ns, to_ns=until_ns + 1, certain=False)
+
+
+def _unread(evidence: Evidence) -> Iterator[Held]:
+    """From when the source was read last on: what was promised later is not known."""
+    known_ns = None if evidence.following is None else evidence.following.known_until_ns
+    if known_ns is not None:
+        yield Held(claim=EVERY, why=Why.UNREAD, from_ns=known_ns, certain=False)
+
+
+def _made_anew(evidence: Evidence) -> Iterator[Held]:
+    """Yield what cgroups held that were made again under their name, before their source spoke of them.
+
+    A unit that stops and starts has one name for both lives. The kernel side takes the new cgroup for the claim's at
+    once; where the source says next that the claim has ended, what bound until then was the old life's promise. What
+    binds is the next one, of this window or just after it. Until there is one the claim has no CPUs, and what ran is
+    judged by the old.
+    """
+    if not any(one.what == MADE for one in evidence.transitions):
+        return
+    events: dict[str, list[Transition]] = {}
+    for one in sorted(evidence.transitions, key=lambda one: one.start_at_ns):
+        events.setdefault(one.claim, []).append(one)
+    for claim, rows in events.items():
+        gone_ns = made_ns = None
+        for one in rows:
+            if one.what == GONE:
+                gone_ns, made_ns = one.start_at_ns, None
+            elif one.what == MADE and gone_ns is not None:
+                made_ns = one.start_at_ns
+            elif one.what == REMOVED and made_ns is not None:
+                cpus = _promised_next(claim, one.start_at_ns, evidence)
+                yield _may(claim, cpus, Why.MADE_ANEW, made_ns, one.end_at_ns)
+                gone_ns = made_ns = None
+
+
+def _promised_next(name: str, at_ns: int, evidence: Evidence) -> CpuSet:
+    """Return the CPUs of a claim's next life; none where nothing has been said of it yet."""
+    changes = sorted((one for one in evidence.claim_changes if one.at_ns >= at_ns), key=lambda one: one.at_ns)
+    later = (*(one.claim for one in changes), *evidence.later)
+    return next((one.cpus for one in later if one.name == name and one.cpus is not None), CpuSet())
