@@ -72,15 +72,18 @@ class Asked:
     unknown: BlindSpot | None = None
 
 
-def asked(evidence: Evidence) -> Asked:
+def asked(evidence: Evidence, timeline: Timeline | None = None) -> Asked:
     """Return what of a window's rows and offenders is outside.
 
     What the timeline gives must cover the first and the last moment of an offender; if the last is not known, the first
     alone, unless the set lost the CPU again in this window. Time that no named offender accounts for stays outside. An
     offender that came when nothing was certain any more (the watch got no CPU, for example) is none, and in doubt.
+
+    :param timeline: what :func:`~toolkit.timeline.saved.lent` says of this evidence, where that is known already.
     """
-    timeline = lent(evidence) if evidence.offenders else Timeline()
-    if not timeline.rows:
+    if timeline is None:
+        timeline = lent(evidence) if evidence.offenders else Timeline()
+    if not (evidence.offenders and timeline.rows):
         return Asked(rows=tuple(map(as_counted, evidence.cpu_use)), offenders=evidence.offenders)
     mine: dict[str, list[Held]] = {}
     for entry in timeline.rows:

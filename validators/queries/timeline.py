@@ -17,4 +17,4 @@ def lent(evidence: Evidence) -> Timeline:
 @memoised
 def asked(evidence: Evidence) -> ran.Asked:
     """Return the ledger's rows and offenders as the timeline has them."""
-    return ran.asked(evidence)
+    return ran.asked(evidence, lent(evidence))
