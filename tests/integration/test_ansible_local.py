@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -432,3 +433,31 @@ def test_the_answer_about_all_nodes_is_the_plays(home: Path, tmp_path: Path, cod
     assert (done.code != 0) == fails, done.text
     assert done.says("2 nodes: 2 passed")
     assert done.says(f"fleet {tmp_path}/results --expect a,b")
+
+
+@pytest.mark.parametrize(
+    ("ends", "allowed", "fails"),
+    [
+        ({"a": 0, "b": 3}, {"pinproof_run_undecided_fails": False}, False),
+        ({"a": 3, "b": 4}, {"pinproof_run_undecided_fails": False, "pinproof_run_unsupported_fails": False}, False),
+        ({"a": 3, "b": 4}, {"pinproof_run_undecided_fails": False}, True),
+        ({"a": 3, "b": 1}, {"pinproof_run_undecided_fails": False}, True),
+        ({"a": 0, "b": 3}, {}, True),
+    ],
+    ids=["undecided", "both", "unsupported", "failed", "not-allowed"],
+)
+def test_the_answer_bears_with_what_the_play_does(
+    home: Path, tmp_path: Path, ends: dict[str, int], allowed: dict[str, object], fails: bool
+) -> None:
+    """`pinproof fleet` itself: an undecided node is red there too, unless the play was told that it is not."""
+    hosts: dict[str, dict[str, object]] = {}
+    for name, code in ends.items():
+        (tmp_path / name).mkdir()
+        hosts[name] = {"pinproof_run_command": str(ended_with(tmp_path / name, f"exit {code}"))}
+    command = Path(sys.executable).parent / "pinproof"
+    variables = {"pinproof_run_fleet": True, "pinproof_run_controller_command": str(command), **allowed}
+
+    done = play("conformance", inventory(tmp_path, hosts, **variables), home)
+
+    assert (done.code != 0) == fails, done.text
+    assert done.says("2 nodes: "), done.text

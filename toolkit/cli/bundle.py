@@ -18,7 +18,7 @@ import toolkit
 from toolkit import presence
 from toolkit.bundle import made
 from toolkit.cli.bundles import handed_on
-from toolkit.cli.common import say
+from toolkit.cli.common import called, say
 from toolkit.cli.ending import write_or_print
 from toolkit.cli.saved import judged_again
 from toolkit.cli.sessions import is_session, judged_session, located, opened
@@ -76,12 +76,12 @@ def command(
     """
     with handed_on(located(run)) as place, ExitStack() as stack:
         evidence = _collected(place, run, stack)
-        found = _judged(evidence, Path(stack.enter_context(_place())), redact=False)
+        found = _judged(evidence, Path(stack.enter_context(_place())), run, redact=False)
         waived = _waived(found, policy)
         if redact:
             hidden = Names()
             evidence = _redacted(evidence, Path(stack.enter_context(_place())), hidden)
-            plain, found = found, _judged(evidence, Path(stack.enter_context(_place())), redact=True)
+            plain, found = found, _judged(evidence, Path(stack.enter_context(_place())), run, redact=True)
             _same_outcomes(plain, found, evidence)
             waived = {hidden.clean(what): hidden.clean(why) for what, why in waived.items()}
         found = replace(found, waived=waived)
@@ -145,10 +145,15 @@ def _file(folder: Path, name: str) -> bytes | None:
         raise InputError(names.from_path(path), error.strerror or str(error), "a file of the session") from None
 
 
-def _judged(evidence: _Evidence, place: Path, *, redact: bool) -> Statement:
-    """Judge what will be in the bundle, as whoever gets it will."""
+def _judged(evidence: _Evidence, place: Path, given: Path, *, redact: bool) -> Statement:
+    """Judge what will be in the bundle, as whoever gets it will. :param given: what is said of it names this."""
     folder = place / "run"
     lay_out(folder, evidence.files)
+    with called(folder, given):
+        return _stated(evidence, folder, redact=redact)
+
+
+def _stated(evidence: _Evidence, folder: Path, *, redact: bool) -> Statement:
     if evidence.kind == "session":
         judged = judged_session(folder)
         return of_session(judged.session, judged.results, judged.outcome, redacted=redact)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from toolkit import presence
 from toolkit.bundle import Bundle, read_bundle, verified
-from toolkit.cli.common import say_line
+from toolkit.cli.common import called, say_line
 from toolkit.errors import InputError
 from toolkit.packed import is_packed, lay_out
 from toolkit.text import names
@@ -30,14 +30,25 @@ def handed_on(path: Path, allowed: Path | None = None, identity: str | None = No
         yield path
         return
     _say_whose(bundle, allowed, identity)
+    with laid_out(bundle) as folder:
+        yield folder
+
+
+@contextmanager
+def laid_out(bundle: Bundle) -> Iterator[Path]:
+    """Yield the directory of the run or session of a bundle, until the block ends; what is said names the bundle.
+
+    :raises InputError: what is wrong in it, by the bundle's name.
+    """
     with tempfile.TemporaryDirectory(prefix="pinproof-") as place:
         folder = Path(place) / "run"
         lay_out(folder, bundle.files)
         try:
-            yield folder
+            with called(folder, bundle.path):
+                yield folder
         except InputError as error:
             told = str(error).replace(f"{folder}/", "").replace(f"{folder}: ", "")
-            raise InputError(names.from_path(path), told) from None
+            raise InputError(names.from_path(bundle.path), told) from None
 
 
 def _say_whose(bundle: Bundle, allowed: Path | None, identity: str | None) -> None:

@@ -17,6 +17,7 @@ from toolkit.errors import InputError
 from toolkit.model.runtimes import CGROUPFS, RUNTIMES
 from toolkit.model.serde import printable_json
 from toolkit.report.text import printable, printable_lines
+from toolkit.text.names import from_path
 
 
 class Seconds(click.FloatRange):
@@ -118,8 +119,25 @@ def coloured(text: str, *, err: bool = False) -> str:
     return "\n".join(click.style(line, fg=HEADS[line], bold=True) if line in HEADS else line for line in lines)
 
 
+_CALLED: dict[str, str] = {}
+"""Directories of this process's own -> what a user calls the archive that was unpacked there."""
+
+
+@contextmanager
+def called(folder: Path, name: Path) -> Iterator[None]:
+    """Until the block ends, lines on standard error name an archive where they would name its temporary directory."""
+    _CALLED[from_path(folder)] = from_path(name)
+    try:
+        yield
+    finally:
+        del _CALLED[from_path(folder)]
+
+
 def say_line(text: str, *, err: bool = False) -> None:
     """Print one line; names from elsewhere in it cannot make it two. Else as :func:`say`."""
+    # The innermost first: a packed run lies in the directory of a bundle.
+    for folder, name in reversed(_CALLED.items() if err else ()):
+        text = text.replace(folder, name)
     with suppress(OSError) if err else nullcontext():
         click.echo(printable(text), err=err)
 

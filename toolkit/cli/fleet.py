@@ -17,11 +17,12 @@ from toolkit.cli.common import json_option, print_json, progress, verbose_option
 from toolkit.cli.ending import attempt, worse, write_or_print
 from toolkit.cli.fleet_reading import cache_place, judged_again, read_all, source_digest
 from toolkit.errors import InputError
-from toolkit.fleet.answer import FleetAnswer
+from toolkit.fleet.answer import GREEN, WORST_FIRST, FleetAnswer
 from toolkit.fleet.hosts import Gathered, Host
 from toolkit.fleet.policy import Policy, parse_policy
 from toolkit.fleet.reading import Report, find
 from toolkit.fleet.summary import answer_of
+from toolkit.model.node_record import NodeOutcome
 from toolkit.model.result import Result
 from toolkit.model.serde import from_json, read_text, to_data
 from toolkit.model.session import Session
@@ -33,6 +34,7 @@ from toolkit.verbs import VERBS
 
 DAY_S = 86_400.0
 MAX_POLICY_BYTES = 1_000_000
+ACCEPTABLE = tuple(one for one in WORST_FIRST if one is not NodeOutcome.FAILED and one not in GREEN)
 FILE_OPTION = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -47,6 +49,10 @@ FILE_OPTION = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--policy", type=FILE_OPTION, metavar="FILE", help="A gate's policy: its waivers hold here (docs/gate.md)."
 )
+@click.option(
+    "--accept", "accepted", multiple=True, type=click.Choice([one.value for one in ACCEPTABLE]), metavar="OUTCOME",
+    help="Nodes of this outcome (but failed) do not change the exit code; may be given again.",
+)  # fmt: skip
 @click.option("--judge", is_flag=True, help="Judge all evidence again, on all CPUs, and trust no saved verdict.")
 @click.option(
     "--jobs", type=click.IntRange(1), default=None, help="Processes that read and judge.  [default: the CPUs]"
@@ -70,6 +76,7 @@ def command(
     against: Path | None,
     days: float,
     policy: Path | None,
+    accepted: tuple[str, ...],
     judge: bool,
     jobs: int | None,
     cache: Path,
@@ -81,17 +88,26 @@ def command(
     as_json: bool,
 ) -> None:
     """Give one answer about many nodes, from what lies below the folders RESULTS: sessions, watches, runs,
-    and the records of a controller. Of each kind of job of a node the newest counts.
+    bundles of these, and the records of a controller. Of each kind of job of a node the newest counts.
 
     Exit code: that of the worst node: 1 if one failed; 3 if none did, and one is anything but passed or waived, which
-    includes stale ones and expected ones that never reported; 2 if there is nothing to read.
+    includes stale ones and expected ones that never reported (--accept leaves an outcome out of this); 2 if there is
+    nothing to read.
     """
     expected = None if expect is None else hosts_named(expect)
     last = None if against is None else _last(against)
     now_s = time.time()
     told = Policy() if policy is None else _policy(policy, now_s)
     gathered = _gathered(results, expected, judge=judge, cache=cache, jobs=jobs or len(os.sched_getaffinity(0)))
-    answer, hosts = answer_of(gathered, expected=expected, last=last, now_s=now_s, max_age_s=days * DAY_S, policy=told)
+    answer, hosts = answer_of(
+        gathered,
+        expected=expected,
+        last=last,
+        now_s=now_s,
+        max_age_s=days * DAY_S,
+        policy=told,
+        accepted=[NodeOutcome(one) for one in accepted],
+    )
     if as_json:
         print_json(to_data(answer))
     else:
@@ -144,7 +160,7 @@ def _gathered(
     if not places and expected is None:
         where = ", ".join(str(path) for path in results[:3])
         raise InputError(
-            where, "nothing to read", "session.json, result.json or record.json below it, or --expect HOSTS"
+            where, "nothing to read", "session.json, result.json, a bundle or record.json below it, or --expect HOSTS"
         )
     gathered = Gathered()
     # Nothing of it becomes garbage, and thousands of reports are looked through again and again for it.

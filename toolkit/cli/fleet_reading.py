@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from toolkit import presence
+from toolkit.bundle import Bundle
+from toolkit.cli.bundles import laid_out
 from toolkit.disk import write_atomically
 from toolkit.errors import InputError, PinproofError
 from toolkit.fleet import reading
@@ -23,7 +25,7 @@ from toolkit.model.evidence import Environment
 from toolkit.model.result import Result
 from toolkit.model.serde import MAX_FILE_BYTES, to_bytes
 from toolkit.model.session import FILE, Session
-from toolkit.packed import MAX_PACKED_BYTES
+from toolkit.packed import MAX_PACKED_BYTES, is_packed
 from toolkit.regular_file import read_regular
 from toolkit.session.index import session_of
 from toolkit.session.saved import judge_saved
@@ -94,12 +96,19 @@ def _one(place: Found, again: Callable[[Path], Said] | None) -> Report | Recorde
 
 
 def judged_again(path: Path, *, cache: Path | None, version: str) -> Said:
-    """Judge what lies beside a ``session.json`` or ``result.json``, or take what the same evidence came to before.
+    """Judge what is in a bundle or lies beside a ``session.json`` or ``result.json``, or take what the same evidence
+    came to before.
 
     :param cache: a folder of judgements, by the SHA-256 of all that was judged; ``None``: none.
     :param version: of the code that judges.
     :raises InputError: it cannot be read.
     """
+    if is_packed(path):
+        bundle = reading.bundle_at(path)
+        # The manifest names every file by its hash, and was held against them.
+        key = hashlib.sha256(f"{version} bundle ".encode() + bundle.signed).hexdigest()
+        whole = bundle.manifest.kind == "session"
+        return _judged_once(path, lambda: _judged_bundle(bundle), _place_of(cache, key), whole=whole)
     evidence = _session_files(path) if path.name == FILE else _run_files(path.parent)
     if path.name != FILE and not any(one.name == "evidence.json" for one in evidence):
         content = _bytes(path, MAX_FILE_BYTES)
@@ -107,16 +116,33 @@ def judged_again(path: Path, *, cache: Path | None, version: str) -> Said:
             "there is no evidence beside it: its verdicts are taken as they are",
         )
     key = _key(version, path.parent, evidence)
-    kept = None if cache is None else _kept(cache / f"{key}.json", path)
+    whole = path.name == FILE
+    judge = functools.partial(_judged_session, path) if whole else functools.partial(_judged_run, path.parent)
+    return _judged_once(path, judge, _place_of(cache, key), whole=whole)
+
+
+def _place_of(cache: Path | None, key: str) -> Path | None:
+    return None if cache is None else cache / f"{key}.json"
+
+
+def _judged_once(path: Path, judge: Callable[[], Said], file: Path | None, *, whole: bool) -> Said:
+    """Judge, or take what was kept. :param file: of the judgement in the cache. :param whole: it is of a session."""
+    kept = None if file is None else _kept(file, whole=whole)
     if kept is not None:
         return kept
-    found, said = _judged_session(path) if path.name == FILE else _judged_run(path.parent)
+    found, said = judge()
     notes = tuple(printable(note.removeprefix(f"{path}: ")) for note in said)
-    if cache is not None:
+    if file is not None:
         with suppress(PinproofError, OSError):
-            cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_atomically(cache / f"{key}.json", json.dumps(notes).encode() + b"\n" + to_bytes(found))
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_atomically(file, json.dumps(notes).encode() + b"\n" + to_bytes(found))
     return found, notes
+
+
+def _judged_bundle(bundle: Bundle) -> Said:
+    with laid_out(bundle) as folder:
+        found, notes = _judged_session(folder / FILE) if bundle.manifest.kind == "session" else _judged_run(folder)
+        return found, tuple(note.replace(str(folder), str(bundle.path)) for note in notes)
 
 
 def _judged_run(path: Path) -> Said:
@@ -169,12 +195,12 @@ def _key(version: str, folder: Path, files: Iterable[Path]) -> str:
     return found.hexdigest()
 
 
-def _kept(file: Path, path: Path) -> Said | None:
+def _kept(file: Path, *, whole: bool) -> Said | None:
     """Return a judgement that was kept; what cannot be read is no judgement."""
     try:
         head, _, document = read_regular(file, MAX_FILE_BYTES).partition(b"\n")
         notes = json.loads(head)
-        parse = parse_session if path.name == FILE else parse_result
+        parse = parse_session if whole else parse_result
         return parse(document, str(file)), tuple(map(str, notes))
     except (OSError, ValueError, PinproofError, TypeError):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolkit.cli.common import runs_place, say_line
+from toolkit.cli.common import called, runs_place, say_line
 from toolkit.model.session import FILE
 from toolkit.packed import unpacked
 from toolkit.session.saved_session import JudgedSession, judge_session
@@ -28,8 +28,13 @@ def opened(path: Path) -> Iterator[Path]:
 
     :raises InputError: as :func:`toolkit.packed.unpacked`.
     """
-    with unpacked(located(path)) as folder:
-        yield folder
+    place = located(path)
+    with unpacked(place) as folder:
+        if folder == place:
+            yield folder
+        else:
+            with called(folder, place):
+                yield folder
 
 
 def is_session(path: Path) -> bool:

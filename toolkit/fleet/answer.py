@@ -186,7 +186,9 @@ class Changes:
 class FleetAnswer:
     """Many nodes in one answer.
 
-    :param counts: outcome -> number of nodes. :param expected: how many hosts were; ``None``: nothing said.
+    :param counts: outcome -> number of nodes. :param accepted: outcomes that are borne with: they stay what they are,
+        and the exit code does not look at them.
+    :param expected: how many hosts were; ``None``: nothing said.
     :param outliers: the farthest; ``outliers_count`` is the number of all.
     """
 
@@ -196,6 +198,7 @@ class FleetAnswer:
     max_age_s: float
     counts: dict[NodeOutcome, int]
     expected: int | None
+    accepted: tuple[NodeOutcome, ...] = ()
     changes: Changes | None = None
     classes: tuple[ClassCount, ...] = ()
     rules: tuple[RuleFound, ...] = ()
@@ -210,8 +213,9 @@ class FleetAnswer:
 
     @property
     def code(self) -> int:
-        """The exit code: that of the worst node."""
-        return exit_code(self.outcome)
+        """The exit code: that of the worst node whose outcome is not accepted; 0 where each node's is."""
+        counted = {one: number for one, number in self.counts.items() if one not in self.accepted}
+        return exit_code(total(counted) if counted or not self.counts else Outcome.PASSED)
 
 
 def place(outcome: NodeOutcome) -> int:

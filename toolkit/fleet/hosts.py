@@ -14,7 +14,7 @@ from toolkit.fleet.reading import UNKNOWN, Recorded, Report, seconds_of
 from toolkit.fleet.waiving import Waiving
 from toolkit.model.node_record import NodeOutcome
 from toolkit.model.verdict import Outcome, rank
-from toolkit.text.wording import count
+from toolkit.text.wording import count, listed
 
 AHEAD_S = 3600.0
 """A result that ended later than now by more says nothing of its age."""
@@ -72,13 +72,65 @@ def hosts_of(
         known = newest.get(one.record.host)
         if known is None or _recorded_s(one) >= _recorded_s(known):
             newest[one.record.host] = one
+    own = {id(report): _host(report, by_folder, expected or ()) for report in gathered.reports}
+    called, unclear = _one_name(set(own.values()) | newest.keys(), newest.keys() if expected is None else expected)
+    newest = _by_name(newest, called)
     reports: dict[str, list[Report]] = defaultdict(list)
     for report in gathered.reports:
-        host = _host(report, by_folder, expected or ())
+        host = called.get(own[id(report)], own[id(report)])
         reports[host].append(waiving.of(report, host))
     names = sorted({*reports, *newest, *(expected or ())})
     wanted = frozenset(names if expected is None else expected)
-    return [_one(name, name in wanted, reports.get(name, []), newest.get(name), now_s, max_age_s) for name in names]
+    hosts = [_one(name, name in wanted, reports.get(name, []), newest.get(name), now_s, max_age_s) for name in names]
+    return [
+        host if host.row.host not in unclear
+        else replace(host, row=replace(host.row, notes=(*host.row.notes, unclear[host.row.host])))
+        for host in hosts
+    ]  # fmt: skip
+
+
+def _one_name(names: Collection[str], inventory: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Find hosts that the inventory calls otherwise: ``worker-1`` and ``worker-1.example.com`` are one node where one
+    host of the inventory has that first label, and one name besides it.
+
+    :param names: that reports and records give.
+    :returns: name -> the inventory's; and each name of which it is not clear -> why.
+    """
+    known = frozenset(inventory)
+    by_label: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(known.union(names)):
+        by_label[_label(name)].append(name)
+    called, unclear = dict[str, str](), dict[str, str]()
+    for label, same in by_label.items():
+        # Two names are of one node if one of them is the label alone: of two domains there are two nodes.
+        may_be = {name: [other for other in same if other != name and label in (name, other)] for name in same}
+        for name in same:
+            hosts = [other for other in may_be[name] if other in known]
+            if name in known or not hosts:
+                continue
+            if len(may_be[name]) == 1 and len(may_be[hosts[0]]) == 1:
+                called[name] = hosts[0]
+                continue
+            rivals = [other for other in may_be[hosts[0]] if other != name] if len(hosts) == 1 else []
+            more = f", and so may {listed(rivals)}" if rivals else ""
+            unclear[name] = f"it may be {' or '.join(may_be[name])}{more}: it is counted by itself"
+    return called, unclear
+
+
+def _label(name: str) -> str:
+    """Return the first label of a host's name; of an address all of it."""
+    first = name.partition(".")[0]
+    return name if not first or first.isdigit() or ":" in name else first
+
+
+def _by_name(newest: Mapping[str, Recorded], called: Mapping[str, str]) -> dict[str, Recorded]:
+    """Return the newest record of each host by the inventory's name."""
+    found: dict[str, Recorded] = {}
+    for name, one in newest.items():
+        host = called.get(name, name)
+        if host not in found or _recorded_s(one) >= _recorded_s(found[host]):
+            found[host] = one
+    return found
 
 
 def _host(report: Report, by_folder: Mapping[str, Recorded], expected: Collection[str]) -> str:

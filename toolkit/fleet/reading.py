@@ -1,15 +1,18 @@
 """What lies below folders of results, and what each file of it says of a node: nothing is lost, and nothing is judged.
 
-Three kinds of files are read: the index of a session (``session.json``), the result of a run or of a watch
-(``result.json``), and the controller's record of a host (``record.json``). Whatever stands in such a place and cannot
-be read is a report, too: of a node that is undecided, with the error as its cause.
+Four kinds of files are read: the index of a session (``session.json``), the result of a run or of a watch
+(``result.json``), a bundle of either (``pinproof bundle``), and the controller's record of a host (``record.json``).
+Whatever stands in such a place and cannot be read is a report, too: of a node that is undecided, with the error as its
+cause.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import re
+import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict
 
+from toolkit.bundle import EXPECTED, MANIFEST, Bundle, read_bundle
 from toolkit.errors import InputError
 from toolkit.fleet.facts import Facts, of_environment, of_session
 from toolkit.model.blind_spots import kind_of_spot
@@ -26,6 +30,7 @@ from toolkit.model.result import Result
 from toolkit.model.serde import MAX_FILE_BYTES
 from toolkit.model.session import FILE, Session
 from toolkit.model.verdict import Outcome, Verdict, rank, worst
+from toolkit.packed import SUFFIX, is_packed
 from toolkit.regular_file import read_regular
 from toolkit.session.index import gated_measures
 from toolkit.store import parse_record, parse_result, parse_session
@@ -35,6 +40,9 @@ from toolkit.text.wording import count
 MAX_DEPTH = 16
 RESULT_FILE = "result.json"
 EVIDENCE_FILE = "evidence.json"
+BUNDLE_SUFFIX = f".bundle{SUFFIX}"
+"""The end of the name that `pinproof bundle` gives unless told otherwise."""
+_TAR_HEADER_BYTES, _TAR_NAME_BYTES = 512, 100
 _RUN_ID = re.compile(r"\d{8}-\d{6}-(.+)-[0-9a-f]{6}", re.ASCII)
 UNKNOWN = HardwareClass(name="unknown", hash="")
 FINDINGS = 50
@@ -129,7 +137,8 @@ def find(roots: Iterable[Path]) -> Iterator[Found]:
     No link is followed. A session or run is one place: its windows, stages and packed runs belong to it.
     """
     for root in roots:
-        if root.name in (FILE, RESULT_FILE, RECORD_FILE) and not os.path.isdir(root):  # noqa: PTH112 of a hidden one, too
+        known = root.name in (FILE, RESULT_FILE, RECORD_FILE) or is_packed(root)
+        if known and not os.path.isdir(root):  # noqa: PTH112 of a hidden one, too
             yield Found(root=root.parent, path=root)
         else:
             yield from _below(root, root, 0)
@@ -138,12 +147,18 @@ def find(roots: Iterable[Path]) -> Iterator[Found]:
 def _below(root: Path, folder: Path, depth: int) -> Iterator[Found]:
     try:
         with os.scandir(folder) as entries:
-            found = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+            kinds = {entry.name: (entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False))
+                     for entry in entries}  # fmt: skip
     except OSError as error:
         yield Found(root=root, path=folder, error=error.strerror or str(error))
         return
+    found = {name: is_folder for name, (is_folder, _) in kinds.items()}
     if RECORD_FILE in found:
         yield Found(root=root, path=folder / RECORD_FILE)
+    packed_runs = FILE in found or RESULT_FILE in found
+    for name, (is_folder, plain) in sorted(kinds.items()):
+        if not is_folder and _is_bundle(folder / name, plain=plain, by_name=packed_runs):
+            yield Found(root=root, path=folder / name)
     for name in (FILE, RESULT_FILE):
         if name in found:
             yield Found(root=root, path=folder / name)
@@ -157,6 +172,55 @@ def _below(root: Path, folder: Path, depth: int) -> Iterator[Found]:
     for name in sorted(found):
         if found[name] and not name.startswith("."):
             yield from _below(root, folder / name, depth + 1)
+
+
+def _is_bundle(path: Path, *, plain: bool, by_name: bool) -> bool:
+    """Say whether a file of a folder is a bundle, or may be one: reading it says what is wrong.
+
+    An archive whose first file is another than a bundle's is a packed run, or nothing of ours.
+
+    :param plain: it is a regular file. :param by_name: its name must say so: packed runs are many.
+    """
+    if path.name.startswith(".") or not is_packed(path):
+        return False
+    if by_name or not plain or path.name.endswith(BUNDLE_SUFFIX):
+        return path.name.endswith(BUNDLE_SUFFIX)
+    try:
+        with gzip.open(path) as file:
+            head = file.read(_TAR_HEADER_BYTES)
+    except (OSError, EOFError, zlib.error):
+        return True
+    return len(head) < _TAR_HEADER_BYTES or head[:_TAR_NAME_BYTES].rstrip(b"\0") == MANIFEST.encode()
+
+
+def bundle_at(path: Path) -> Bundle:
+    """Read a bundle as a stranger's; whose signature it has is not asked.
+
+    :raises InputError: as :func:`toolkit.bundle.read_bundle`, and where the archive is none.
+    """
+    bundle = read_bundle(path)
+    if bundle is None:
+        raise InputError(from_path(path), "no bundle", EXPECTED)
+    return bundle
+
+
+def saved(path: Path) -> Session | Result:
+    """Return what a ``session.json``, a ``result.json`` or a bundle says. :raises InputError: it cannot be read."""
+    if is_packed(path):
+        return _of_bundle(bundle_at(path))
+    return _parsed(path.name, _content(path), from_path(path))
+
+
+def _of_bundle(bundle: Bundle) -> Session | Result:
+    name, where = FILE if bundle.manifest.kind == "session" else RESULT_FILE, from_path(bundle.path)
+    if name not in bundle.files:
+        raise InputError(where, f"no {name} in it: what it is of did not end")
+    return _parsed(name, bundle.files[name], f"{where}/{name}")
+
+
+def _parsed(name: str, content: bytes, where: str) -> Session | Result:
+    parse: Callable[[bytes, str], Session | Result] = parse_session if name == FILE else parse_result
+    return parse(content, where)
 
 
 def read(
@@ -176,8 +240,16 @@ def read(
             content = _content(place.path)
         if place.path.name == RECORD_FILE:
             return Recorded(path=path, folder=from_path(place.path.parent), record=parse_record(content, path))
-        said, notes = _said(place, content, rejudge)
-        report = _of_session(said, path) if isinstance(said, Session) else _of_result(said, path, _kind(place.path))
+        bundle = bundle_at(place.path) if is_packed(place.path) else None
+        notes: tuple[str, ...] = ()
+        if rejudge is not None:
+            said, notes = rejudge(place.path)
+        elif bundle is not None:
+            said = _of_bundle(bundle)
+        else:
+            said = _parsed(place.path.name, content, path)
+        kind = _kind(place.path.parent.name if bundle is None else bundle.manifest.name)
+        report = _of_session(said, path) if isinstance(said, Session) else _of_result(said, path, kind)
     except InputError as error:
         return broken(place, str(error), hashlib.sha256(content).hexdigest() if content else "")
     sha256 = hashlib.sha256(content).hexdigest() if content else ""
@@ -191,33 +263,25 @@ def _content(path: Path) -> bytes:
         raise InputError(str(path), error.strerror or str(error)) from None
 
 
-def _said(
-    place: Found, content: bytes, rejudge: Callable[[Path], tuple[Session | Result, tuple[str, ...]]] | None
-) -> tuple[Session | Result, tuple[str, ...]]:
-    if rejudge is not None:
-        return rejudge(place.path)
-    parse: Callable[[bytes, str], Session | Result] = parse_session if place.path.name == FILE else parse_result
-    return parse(content, from_path(place.path)), ()
-
-
 def _folders(place: Found) -> tuple[str, ...]:
     inside = place.path.relative_to(place.root).parts if place.path != place.root else ()
     inside = inside if place.error and place.path.name != RESULT_FILE else inside[:-1]
     return tuple(printable(from_path(part)) for part in (place.root.absolute().name, *inside))
 
 
-def _kind(path: Path) -> str:
-    named = _RUN_ID.fullmatch(path.parent.name)
+def _kind(run: str) -> str:
+    named = _RUN_ID.fullmatch(run)
     return printable(named[1]) if named else "run"
 
 
 def broken(place: Found, cause: str, sha256: str = "") -> Report:
     """Return the report of what could not be read: of a node that is undecided. :param sha256: of what is there."""
     path = from_path(place.path)
+    kind = "conformance" if place.path.name == FILE else _kind(place.path.parent.name)
     return Report(
         path=path,
         folders=_folders(place),
-        kind="conformance" if place.path.name == FILE else _kind(place.path),
+        kind="bundle" if is_packed(place.path) else kind,
         outcome=NodeOutcome.UNDECIDED,
         cause=printable(cause if path in cause else f"{path}: {cause}"),
         sha256=sha256,

@@ -44,10 +44,11 @@ def answer_of(
     now_s: float,
     max_age_s: float,
     policy: Policy,
+    accepted: Sequence[NodeOutcome] = (),
 ) -> tuple[FleetAnswer, list[Host]]:
     """Put the answer together. :param expected: hosts that must report.
 
-    :param last: the answer before. :param policy: its waivers hold.
+    :param last: the answer before. :param policy: its waivers hold. :param accepted: outcomes that are borne with.
     """
     waiving = Waiving(policy, datetime.fromtimestamp(now_s, UTC))
     hosts = hosts_of(gathered, expected, now_s, max_age_s, waiving)
@@ -60,6 +61,7 @@ def answer_of(
         made_at=datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         max_age_s=max_age_s,
         counts=_ordered(counts),
+        accepted=tuple(sorted(set(accepted), key=place)),
         expected=None if expected is None else len(set(expected)),
         changes=None if last is None else _changes(rows, rules, last),
         classes=_classes(rows),

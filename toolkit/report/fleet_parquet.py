@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import HostUnsupportedError, InputError
+from toolkit.fleet import reading
 from toolkit.fleet.hosts import Host
 from toolkit.fleet.reading import Report
 from toolkit.model.result import Result
-from toolkit.model.session import FILE, Session, SessionScenario
+from toolkit.model.session import Session, SessionScenario
 from toolkit.model.verdict import Outcome, worst
 from toolkit.session.index import gated_measures
-from toolkit.store import load_result, load_session
 from toolkit.text.names import raw
 
 Row = dict[str, Any]
@@ -117,8 +117,7 @@ def _of_result(result: Result, kind: str) -> Iterator[Row]:
 
 def saved(report: Report) -> Session | Result:
     """Read a report's file again."""
-    path = Path(os.fsdecode(raw(report.path)))
-    return load_session(path) if path.name == FILE else load_result(path)
+    return reading.saved(Path(os.fsdecode(raw(report.path))))
 
 
 def write_parquet(path: Path, hosts: Sequence[Host], said: Said = saved) -> int:

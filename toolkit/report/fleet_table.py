@@ -48,6 +48,8 @@ def headline(answer: FleetAnswer) -> str:
         text += f"; {answer.expected} expected, {missing} of them never reported"
         others = len(answer.nodes) - len(nodes)
         text += f", {others} reported without being expected" if others else ""
+    borne = [one for one in answer.counts if one in answer.accepted]
+    text += f"; accepted: {', '.join(borne)}" if borne else ""
     return text + "."
 
 

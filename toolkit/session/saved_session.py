@@ -132,5 +132,5 @@ def _run(folder: Path, session: Session, name: str, notes: list[str]) -> tuple[R
         return None, f"{name} is not the file that the index names (SHA-256)"
     with unpacked(path) as run:
         judged = judge_saved(run)
-    notes += judged.notes
+    notes += [note.replace(str(run), str(path)) for note in judged.notes]
     return judged.result, ""

@@ -117,6 +117,21 @@ def test_a_bundle_is_judged_as_its_run(tmp_path: Path, code: int) -> None:
         assert "not verified" in handed_on.stderr
 
 
+@pytest.mark.parametrize("verb", ["judge", "report", "bundle"])
+def test_what_differs_is_said_of_the_bundle(tmp_path: Path, verb: str) -> None:
+    """A result that its evidence does not give is named by the bundle's path, not by where it was unpacked."""
+    run = save_run(tmp_path / "run", claims=claim_set(), evidence=evidence())
+    changed = tuple(replace(one, outcome=Outcome.FAILED) for one in judge(claim_set(), evidence()))
+    save_result(run, changed, evidence())
+    path = tmp_path / "x.tar.gz"
+    assert pinproof("bundle", run, "-o", path).exit_code == 0
+
+    done = pinproof(verb, path, *(("-o", tmp_path / "y.tar.gz") if verb == "bundle" else ()))
+
+    assert f"pinproof: {path}/result.json: " in done.stderr
+    assert "/pinproof-" not in done.stderr
+
+
 def signed(tmp_path: Path, keys: Path, who: str = "alice") -> Path:
     path = tmp_path / "signed.tar.gz"
     assert pinproof("bundle", RECORDED, "-o", path, "--sign", keys / who).exit_code == 0

@@ -19,6 +19,7 @@ from tests.unit.toolkit.saved_runs import save_result, save_run
 from tests.unit.validators.evidence_builder import balanced, claim_set, evidence, use
 from toolkit.model.node_record import NodeOutcome
 from toolkit.model.verdict import Outcome
+from toolkit.packed import archive, read_packed
 from toolkit.report.fleet_formats import MARKDOWN_BYTES
 from validators.registry import judge
 
@@ -120,6 +121,138 @@ def test_missing_stale_and_unexpected(tmp_path: Path) -> None:
     assert answer["counts"] == {"stale": 1, "never": 1, "passed": 2}
     assert [row["host"] for row in answer["nodes"] if not row["expected"]] == ["guest"]
     assert rows(asked(tmp_path, "--max-age", "30")[1])["old"] == "passed"
+
+
+def test_an_accepted_outcome_stays_what_it_is(tmp_path: Path) -> None:
+    """It does not change the exit code, and is said; ``failed`` cannot be accepted."""
+    save(tmp_path, "good", session("good"))
+    record(tmp_path, "unclear", NodeOutcome.UNDECIDED)
+    record(tmp_path, "gone", NodeOutcome.DIED)
+
+    code, answer = asked(tmp_path, "--accept", "undecided")
+    both = table(tmp_path, "--accept", "undecided", "--accept", "died")
+
+    assert (code, answer["outcome"], answer["accepted"]) == (3, "undecided", ["undecided"])
+    assert both.exit_code == 0
+    assert "3 nodes: 1 died, 1 undecided, 1 passed; accepted: died, undecided." in both.stdout
+    assert pinproof("fleet", tmp_path, "--accept", "failed").exit_code == 2
+    save(tmp_path, "bad", session("bad", fails="cpuset-containment"))
+    assert asked(tmp_path, "--accept", "undecided", "--accept", "died")[0] == 1
+    assert asked(tmp_path / "bad", "--expect", "nobody", "--accept", "never")[0] == 1
+
+
+@pytest.mark.parametrize("inventory", ["worker-1", "worker-1.example.com"])
+def test_a_host_with_and_without_its_domain_is_one(tmp_path: Path, inventory: str) -> None:
+    """One host of the inventory has that first label, so both names are of it: by --expect, and by a record."""
+    other = ({"worker-1", "worker-1.example.com"} - {inventory}).pop()
+    save(tmp_path / "r", "job", session(other))
+
+    code, answer = asked(tmp_path / "r", "--expect", f"{inventory},worker-2", "--accept", "never")
+
+    assert (code, rows(answer)) == (0, {inventory: "passed", "worker-2": "never"})
+    assert answer["counts"] == {"never": 1, "passed": 1}
+    record(tmp_path / "r", inventory, NodeOutcome.UNREACHABLE)
+    assert rows(asked(tmp_path / "r")[1]) == {inventory: "unreachable"}
+    record(tmp_path / "r", other, NodeOutcome.FAILED, age_s=10)
+    assert rows(asked(tmp_path / "r", "--expect", inventory)[1]) == {inventory: "failed"}
+
+
+@pytest.mark.parametrize(
+    ("inventory", "names", "said"),
+    [
+        ("w.a,w.b", ["w"], "it may be w.a or w.b"),
+        ("w", ["w.a", "w.b"], "it may be w, and so may w.b"),
+        ("w.a", ["w", "w.b"], "it may be w.a or w.b"),
+        ("w,w.a", ["w.b"], "it may be w"),
+        ("10.77.0.1", ["10"], None),
+        ("w.a", ["w.b"], None),
+    ],
+)
+def test_a_name_that_may_be_two_hosts_is_not_guessed(
+    tmp_path: Path, inventory: str, names: list[str], said: str | None
+) -> None:
+    """It has a row of its own, which says so; nobody's result makes an expected host green."""
+    for name in names:
+        save(tmp_path, f"job-{name}", session(name))
+
+    code, answer = asked(tmp_path, "--expect", inventory)
+
+    assert code == 3
+    assert rows(answer) == dict.fromkeys(inventory.split(","), "never") | dict.fromkeys(names, "passed")
+    notes = {row["host"]: " ".join(row["notes"]) for row in answer["nodes"]}
+    assert notes[names[0]].startswith(f"{said}") if said else not any(notes.values())
+
+
+def bundled(run: Path, output: Path) -> Path:
+    """Make a bundle of a run or session."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    assert pinproof("bundle", run, "-o", output).exit_code == 0
+    return output
+
+
+def test_a_bundle_is_one_more_form(tmp_path: Path) -> None:
+    """Of a session and of a run, in folders by any name and named itself; judged again it is as its run, once."""
+    made = of_now(True)
+    run = save_run(tmp_path / "20261128-010203-watch-1a2b3c", claims=claim_set(), evidence=made)
+    save_result(run, tuple(replace(one, outcome=Outcome.PASSED) for one in judge(claim_set(), made)), made)
+    results = tmp_path / "r"
+    whole = bundled(save(tmp_path / "s", "a", session("a")).parent, results / "a/conformance.tar.gz")
+    part = bundled(run, results / "b/run.bundle.tar.gz")
+
+    code, answer = asked(results)
+    plain = asked(run)[1]["nodes"][0]
+
+    assert (code, rows(answer)) == (0, {"a": "passed", "b": "passed"})
+    (of_b,) = (row for row in answer["nodes"] if row["host"] == "b")
+    assert [(one["kind"], one["path"]) for one in of_b["sources"]] == [("watch", str(part))]
+    assert of_b["sources"][0]["at"] == plain["sources"][0]["at"]
+    assert rows(asked(whole)[1]) == {"a": "passed"}
+    cache = tmp_path / "cache"
+    code, answer = asked(results, "--judge", "--cache", cache)
+    assert (code, rows(answer)) == (1, {"a": "undecided", "b": "failed"})
+    (note,) = (row["notes"] for row in answer["nodes"] if row["host"] == "b")
+    assert note[0].startswith(f"{part}/result.json: cpuset-containment db is saved as passed")
+    assert "/pinproof-" not in str(answer)
+    kept = {path: path.stat().st_mtime_ns for path in cache.iterdir()}
+    assert asked(results, "--judge", "--cache", cache)[1]["nodes"] == answer["nodes"]
+    assert {path: path.stat().st_mtime_ns for path in cache.iterdir()} == kept
+
+
+@pytest.mark.parametrize("name", ["cut", "empty", "link", "pipe", "changed", "no-archive"])
+@pytest.mark.parametrize("again", [(), ("--judge",)])
+def test_hostile_bundles_are_rows_with_their_error(tmp_path: Path, name: str, again: tuple[str, ...]) -> None:
+    """As `judge` refuses them; a packed run, which a session's folder has many of, is no bundle."""
+    results = tmp_path / "r"
+    good = bundled(save(tmp_path / "s", "good", session("good")).parent, results / "good/x.bundle.tar.gz")
+    bad = results / "bad/x.bundle.tar.gz"
+    bad.parent.mkdir()
+    content = good.read_bytes()
+    if name == "link":
+        bad.symlink_to(good)
+    elif name == "pipe":
+        os.mkfifo(bad)
+    else:
+        files = read_packed(good, depth=5)
+        ways = {
+            "cut": content[:-20],
+            "empty": b"",
+            "changed": archive({**files, "run/session.json": files["run/session.json"] + b"\n"}),
+            "no-archive": b"no gzip at all",
+        }
+        bad.write_bytes(ways[name])
+    (results / "runs").mkdir()
+    (results / "runs/packed.tar.gz").write_bytes(archive({"claims.json": b"{}"}))
+
+    code, answer = asked(results, *again, "--cache", tmp_path / "cache")
+
+    assert code == 3
+    assert rows(answer)["bad"] == "undecided"
+    assert set(rows(answer)) == {"bad", "good"}
+    assert str(bad) in why(answer, "bad")
+    assert "/pinproof-" not in why(answer, "bad")
+    refused = pinproof("judge", bad)
+    assert refused.exit_code == 2
+    assert why(answer, "bad").split(": ", 1)[1].strip()[:20] in refused.stderr
 
 
 @pytest.mark.parametrize(
