@@ -6,14 +6,16 @@ that it has (:mod:`toolkit.session.planning.kept`).
 
 from __future__ import annotations
 
-from toolkit.model.scenario import Scenario
+from typing import TYPE_CHECKING
+
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.session.planning.expected import expected
-from toolkit.session.planning.kept import kept
-from toolkit.session.planning.planned import Planned
-from toolkit.session.planning.resizing import Answer
-from toolkit.session.planning.restarting import Restarted
 from validators.rule import RuleDoc, prose
+
+if TYPE_CHECKING:  # verbs that only print the page need no planner
+    from toolkit.model.scenario import Scenario
+    from toolkit.session.planning.planned import Planned
+    from toolkit.session.planning.resizing import Answer
+    from toolkit.session.planning.restarting import Restarted
 
 ADMISSION = "admission"
 """The rule that judges the plan before anything runs: which pods the node takes, and that it warns of nothing. Not one
@@ -51,6 +53,9 @@ RESTART = "kubelet (restart)"
 
 def admissions(scenario: Scenario, work: Planned) -> tuple[Verdict, ...]:
     """Compare the plan with what the scenario says: a verdict for each pod, change and container, one for warnings."""
+    from toolkit.session.planning.expected import expected
+    from toolkit.session.planning.kept import kept
+
     known = {pod["metadata"]["name"] for pod in scenario.pods}
     verdicts = [
         _admission(name, scenario, admitted, reason, message)

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.unit.toolkit.cli.command_line import Ended, pinproof
 from tests.unit.toolkit.fleet.sessions_builder import PERIOD, RULE, SUBJECT, edited, measured, saved, scenario, session
 from tests.unit.toolkit.report.results_builder import CLAIMS, broken, healthy
 from tests.unit.toolkit.saved_runs import save_run
@@ -20,17 +21,14 @@ from toolkit.model.session import Session, SessionVerdict
 from toolkit.model.verdict import Outcome
 from toolkit.report.comparison_markdown import MAX_BYTES
 
-PINPROOF = Path(sys.executable).parent / "pinproof"
 BAD = scenario(
     others=(SessionVerdict(rule=RULE, subject=SUBJECT, outcome=Outcome.FAILED, reason="too <much>"),),
     passed={RULE: 1, "evidence-health": 1},
 )
 
 
-def compare(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PINPROOF, "compare", *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120
-    )
+def compare(*arguments: object) -> Ended:
+    return pinproof("compare", *arguments)
 
 
 def group(folder: Path, *sessions: Session) -> Path:
@@ -46,11 +44,11 @@ def test_directories_of_sessions(tmp_path: Path) -> None:
     again = saved(tmp_path / "again", edited(session(20), {"usage_cpus": 0.9}))
 
     suspect = compare(base, new)
-    assert suspect.returncode == 3, suspect.stdout + suspect.stderr
+    assert suspect.exit_code == 3, suspect.stdout + suspect.stderr
     assert "no regression, but suspect" in suspect.stdout
     assert "its index is taken as it is" in suspect.stderr
     red = compare(base, new, "--confirm", again, "--json")
-    assert red.returncode == 1
+    assert red.exit_code == 1
     told = json.loads(red.stdout)
     assert (told["schema"], told["regressed"], told["base_runs"], told["new_runs"]) == (
         "pinproof.comparison/2",
@@ -59,7 +57,7 @@ def test_directories_of_sessions(tmp_path: Path) -> None:
         7,
     )
     listed = [part for at in range(0, 14, 2) for part in ("--base", base / f"s{at}")]
-    assert compare(*listed, "--new", new).returncode == 3
+    assert compare(*listed, "--new", new).exit_code == 3
 
 
 def test_what_cannot_be_compared_is_exit_2(tmp_path: Path) -> None:
@@ -73,10 +71,10 @@ def test_what_cannot_be_compared_is_exit_2(tmp_path: Path) -> None:
     ):
         new = saved(tmp_path, other)
         done = compare(base, new)
-        assert (done.returncode, done.stdout, done.stderr.strip().count("\n")) == (2, "", 1)  # and the note
+        assert (done.exit_code, done.stdout, done.stderr.strip().count("\n")) == (2, "", 1)  # and the note
         assert why in done.stderr
         assert "--across" in done.stderr
-        assert compare(base, new, "--across").returncode in (0, 1)
+        assert compare(base, new, "--across").exit_code in (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +92,7 @@ def test_wrong_usage_is_exit_2(tmp_path: Path, arguments: tuple[str, ...], found
     """And says what is wrong."""
     base = saved(tmp_path, session(0))
     done = compare(*(one.format(base=base, none=tmp_path / "none") for one in arguments))
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert found in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -109,14 +107,14 @@ def test_a_policy_through_the_verb(tmp_path: Path) -> None:
         f"{head}waivers:\n- {{rule: {RULE}, reason: known, issue: I-1, owner: us, until: {until.isoformat()}}}\n"
     )
 
-    assert compare(base, new).returncode == 1
+    assert compare(base, new).exit_code == 1
     waived = compare(base, new, "--policy", policy)
-    assert waived.returncode == 0
+    assert waived.exit_code == 0
     assert "known (I-1, us" in waived.stdout
     policy.write_text(f"{head}measures: required\n")
-    assert compare(base, base, "--policy", policy).returncode == 3
-    assert compare(new, new).returncode == 0
-    assert compare(new, new, "--require", "passed").returncode == 1
+    assert compare(base, base, "--policy", policy).exit_code == 3
+    assert compare(new, new).exit_code == 0
+    assert compare(new, new, "--require", "passed").exit_code == 1
 
 
 def test_junit_is_a_suite_a_node_and_markdown_is_short(tmp_path: Path) -> None:
@@ -137,7 +135,7 @@ def test_junit_is_a_suite_a_node_and_markdown_is_short(tmp_path: Path) -> None:
     junit, markdown = tmp_path / "out.xml", tmp_path / "out.md"
 
     done = compare(base, new, "--junit", junit, "--markdown", markdown)
-    assert done.returncode == 1, done.stderr
+    assert done.exit_code == 1, done.stderr
     suites = {one.get("hostname"): one for one in ElementTree.parse(junit).getroot()}
     assert set(suites) >= set(nodes)
     assert [suites[node].get("failures") for node in nodes] == ["0", "400", "1"]
@@ -181,9 +179,9 @@ def test_a_bundle_is_compared(tmp_path: Path) -> None:
     good = save_run(tmp_path / "good", claims=CLAIMS, evidence=healthy())
     bad = save_run(tmp_path / "bad", claims=CLAIMS, evidence=broken())
     bundle = tmp_path / "handed.tar.gz"
-    made = subprocess.run([PINPROOF, "bundle", good, "-o", bundle], capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
+    made = pinproof("bundle", good, "-o", bundle)
+    assert made.exit_code == 0, made.stderr
 
     same = compare(bundle, good)
-    assert (same.returncode, "no regression" in same.stdout) == (0, True), same.stderr
-    assert compare(bundle, bad).returncode == 1
+    assert (same.exit_code, "no regression" in same.stdout) == (0, True), same.stderr
+    assert compare(bundle, bad).exit_code == 1

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from tests.unit.toolkit.cli.command_line import pinproof
 from tests.unit.toolkit.saved_runs import save_result, save_run
 from tests.unit.validators.evidence_builder import balanced, claim_set, coverage, evidence, use
 from toolkit import store
@@ -19,12 +18,6 @@ from validators.registry import RULES, judge
 
 PROJECT = Path(__file__).resolve().parents[4]
 RECORDED = sorted(path for path in (PROJECT / "tests" / "data" / "runs").iterdir() if path.is_dir())
-
-
-def pinproof(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user would."""
-    command = [sys.executable, "-m", "toolkit", *map(str, words)]
-    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=120, check=False)
 
 
 def saved(path: Path, found: Evidence) -> Path:
@@ -62,7 +55,7 @@ def test_judge_exit_codes(tmp_path: Path, code: int) -> None:
     before = sorted(run.iterdir())
     done = pinproof("judge", run, "--json")
 
-    assert done.returncode == code
+    assert done.exit_code == code
     assert done.stderr == ""
     assert json.loads(done.stdout)["schema"] == "pinproof.result/1"
     assert sorted(run.iterdir()) == before
@@ -72,9 +65,9 @@ def test_bad_run_is_one_line(tmp_path: Path) -> None:
     """A path that is no run: one line, exit code 2."""
     for verb in ("judge", "report"):
         done = pinproof(verb, tmp_path / "none")
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     done = pinproof("compare", tmp_path, tmp_path)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
 
 
 def test_report_formats(tmp_path: Path) -> None:
@@ -85,7 +78,7 @@ def test_report_formats(tmp_path: Path) -> None:
     assert "failed" in pinproof("report", run).stdout
     assert json.loads(pinproof("report", run, "--format", "json").stdout)["outcome"] == "failed"
     done = pinproof("report", run, "--format", "junit", "--output", output)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.exit_code, done.stdout) == (1, "")
     assert ElementTree.parse(output).getroot().get("failures") == "2"
 
 
@@ -95,11 +88,11 @@ def test_compare_is_the_gate(tmp_path: Path) -> None:
     save_result(good, judge(claim_set(), STORIES[0]), STORIES[0])
 
     worse = pinproof("compare", good / "result.json", bad)
-    assert worse.returncode == 1
+    assert worse.exit_code == 1
     assert "REGRESSED" in worse.stdout
-    assert pinproof("compare", bad, good).returncode == 0
+    assert pinproof("compare", bad, good).exit_code == 0
     same = pinproof("compare", good, good, "--json")
-    assert (same.returncode, json.loads(same.stdout)["regressed"]) == (0, False)
+    assert (same.exit_code, json.loads(same.stdout)["regressed"]) == (0, False)
 
 
 def test_rules_and_explain() -> None:
@@ -113,4 +106,4 @@ def test_rules_and_explain() -> None:
     assert "must come out failed" in page
     assert max(len(line) for line in (listed + page).splitlines()) <= 80
     unknown = pinproof("explain", "nope")
-    assert (unknown.returncode, unknown.stderr.count("\n")) == (2, 1)
+    assert (unknown.exit_code, unknown.stderr.count("\n")) == (2, 1)
