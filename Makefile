@@ -52,6 +52,17 @@ test: root setup-test ## all tests that need no other machine: unit and integrat
 test-unit: setup-test ## the tests that need no root
 	@$(BIN)/python -m pytest -n auto --dist loadfile tests/unit $(ARGS)
 
+# `make test-of toolkit/disk.py`: the file is a goal of make, too, and nothing is to be made of it.
+ifeq ($(firstword $(MAKECMDGOALS)),test-of)
+OF := $(wordlist 2,99,$(MAKECMDGOALS))
+.PHONY: $(OF)
+$(OF):
+	@:
+endif
+.PHONY: test-of
+test-of: setup-test ## FILE: the unit tests that reach a source file, nearest first; options: ARGS="--all", "--list"
+	@$(BIN)/python -m tests.reach $(OF) $(ARGS)
+
 .PHONY: mutants
 mutants: setup-test ## break twenty lines, one after the other: the quick tests must notice each
 	@$(BIN)/python -m tests.mutants $(ARGS)

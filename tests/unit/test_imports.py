@@ -6,12 +6,11 @@ counts like one at the top.
 
 from __future__ import annotations
 
-import ast
-import functools
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.import_graph import imported, module_name
 
 PROJECT = Path(__file__).resolve().parents[2]
 PACKAGES = ("toolkit", "probes", "validators")
@@ -72,37 +71,9 @@ def within(module: str, package: str) -> bool:
     return module == package or module.startswith(package + ".")
 
 
-def module_name(path: Path, root: Path) -> str:
-    """``toolkit/model/cpuset.py`` -> ``toolkit.model.cpuset``."""
-    parts = path.relative_to(root).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
 def module_file(name: str) -> Path:
     """``toolkit.store`` -> ``toolkit/store.py``."""
     return PROJECT / f"{name.replace('.', '/')}.py"
-
-
-@functools.cache
-def imported(source: str, module: str, is_package: bool) -> tuple[tuple[str, int], ...]:
-    """Every module that a source text imports, with its line; relative names made absolute. Each text is read once."""
-    return tuple(_imported(source, module, is_package))
-
-
-def _imported(source: str, module: str, is_package: bool) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, node.lineno
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                above = module.split(".")[: len(module.split(".")) - node.level + is_package]
-                base = ".".join([*above, *([base] if base else [])])
-            yield base, node.lineno
-            # `from toolkit import cli` names a module too.
-            for alias in node.names:
-                yield f"{base}.{alias.name}", node.lineno
 
 
 def package_of(module: str) -> str | None:
