@@ -94,7 +94,7 @@ def test_the_time_of_hidden_threads_is_nobodys(planter: Path, mover: Path, hidde
     with cgroup(f"pinproof-hidden-{os.getpid()}") as path, Observer(ClaimSet(claims=())) as observer:
         observer.add_claim(Claim(name="db", cgroup=path, cpus=CpuSet.of([IN, OUT] if at_home else [IN])))
         run = Mover(mover, script.format(door=procs(path)))
-        hog = Mover(mover, f"pin {OUT} ready start burn {hidden_ms}000 done tell")
+        hog = Mover(mover, f"pin {OUT} ready start work {hidden_ms}000 done tell")
         # Nobody shall come between: the first switch that is told again is the one in which it goes.
         os.sched_setscheduler(run.process.pid, os.SCHED_FIFO, os.sched_param(1))
         os.setpriority(os.PRIO_PROCESS, hog.process.pid, -20)  # its time is its own, whoever works there beside it
@@ -106,7 +106,7 @@ def test_the_time_of_hidden_threads_is_nobodys(planter: Path, mover: Path, hidde
             observer.ledger.forget_sampler(OUT)
             with hidden_switches(observer.ledger):
                 hog.go()
-                assert hog.account().low_ns > hidden_ms * 1_000_000 // 3
+                assert hog.account().low_ns >= hidden_ms * 990_000
                 run.go()
                 wait_for(lambda: clock.read_ns() > 0, "it is there")
             run.account()
