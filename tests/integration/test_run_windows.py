@@ -17,6 +17,7 @@ from toolkit.session.engine.execute import Settings, run_scenario
 from toolkit.session.engine.long_stage import Cut
 from toolkit.session.engine.prepared import Prepared
 from toolkit.session.engine.record import Run
+from toolkit.session.planning.course import honest
 from toolkit.session.planning.fitting import why_not
 from toolkit.session.planning.planned import plan_all
 from toolkit.store import load_run, stage_paths, window_paths
@@ -31,7 +32,7 @@ def long_run(name: str, runs: Path, kept: Prepared) -> Run:
     if reason := why_not(SCENARIOS[name], topology):
         pytest.skip(reason)
     settings = Settings(runs=runs, duration_s=2.1, prepared=kept, cut=Cut(window_s=1.0))
-    done = run_scenario(plan_all(SCENARIOS[name], topology), settings)
+    done = run_scenario(honest(plan_all(SCENARIOS[name], topology)), settings)
     done.save()
     return done
 
@@ -55,7 +56,7 @@ def test_a_fault_taints_its_window(tmp_path: Path, kept: Prepared) -> None:
             file.write_text(str(steps.pop(0)[1]))
 
     settings = Settings(runs=tmp_path, duration_s=6.0, prepared=kept, cut=Cut(window_s=2.0))
-    done = run_scenario(work, settings, meddle)
+    done = run_scenario(honest(work), settings, meddle)
     assert not steps
     assert done.sums is not None
     assert done.sums.windows is not None

@@ -43,10 +43,10 @@ from toolkit.session.engine.long_stage import Cut
 from toolkit.session.engine.record import Run
 from toolkit.session.engine.stopping import StoppedError, stop_on_signals
 from toolkit.session.planning.admissions import unexpected_admission
+from toolkit.session.planning.course import Course, honest
 from toolkit.session.planning.fitting import unmet
 from toolkit.session.planning.guard import free_machine, still_free
-from toolkit.session.planning.kernel_bounds import check_bounds
-from toolkit.session.planning.planned import Planned, plan_all
+from toolkit.session.planning.planned import plan_all
 from toolkit.session.planning.preflight import require_run
 from toolkit.text import names
 from toolkit.verbs import VERBS
@@ -93,8 +93,7 @@ def command(
         surprise = unexpected_admission(scenario, work)
         if surprise:
             raise InputError(str(path), surprise, "the admissions that the scenario states")
-        check_bounds(work, str(path))
-        plans.append(work)
+        plans.append(honest(work, str(path)))
     require_run(runtime)
     warn_of(runs)
     warn_of_cache()
@@ -132,18 +131,18 @@ class _Windows:
         return self._worst, self._shown.output.code
 
 
-def _run_tables(plans: list[Planned], settings: execute.Settings, *, verbose: bool) -> tuple[Outcome, int]:
+def _run_tables(plans: list[Course], settings: execute.Settings, *, verbose: bool) -> tuple[Outcome, int]:
     """Run the plans; print and save each result as it comes."""
     outcomes: list[Outcome] = []
     codes: list[int] = []
 
-    def one(work: Planned) -> None:
-        finished = _run(work, settings)
+    def one(course: Course) -> None:
+        finished = _run(course, settings)
         outcomes.append(finished.outcome)
         code = show_and_save(lambda: _show(finished, verbose=verbose), finished.save)
         codes.extend((code, _cut_short(finished)))
         if not code:
-            show = remark if work is plans[-1] else say
+            show = remark if course is plans[-1] else say
             for stage in finished.before:
                 show(f"Stage {stage.stage} saved in {names.from_path(stage.path)}")
             show(f"Run saved in {names.from_path(finished.path)}\n")
@@ -152,14 +151,14 @@ def _run_tables(plans: list[Planned], settings: execute.Settings, *, verbose: bo
     return worst(outcomes), worse(*codes)
 
 
-def _run_json(plans: list[Planned], settings: execute.Settings) -> tuple[Outcome, int]:
+def _run_json(plans: list[Course], settings: execute.Settings) -> tuple[Outcome, int]:
     """Run the plans and save each result as it comes; print all as one document, even if a run cannot be made."""
     outcomes: list[Outcome] = []
     codes: list[int] = []
     results: list[object] = []
 
-    def one(work: Planned) -> None:
-        finished = _run(work, settings)
+    def one(course: Course) -> None:
+        finished = _run(course, settings)
         outcomes.append(finished.outcome)
         results.append(to_data(finished.result))
         codes.extend((attempt(finished.save), _cut_short(finished)))
@@ -172,19 +171,19 @@ def _run_json(plans: list[Planned], settings: execute.Settings) -> tuple[Outcome
     return worst(outcomes), worse(*codes)
 
 
-def _each(plans: list[Planned], settings: execute.Settings, one: Callable[[Planned], None]) -> int:
+def _each(plans: list[Course], settings: execute.Settings, one: Callable[[Course], None]) -> int:
     """Run one plan after the other; the first that cannot be run, a signal, or other work that has begun here
     meanwhile, ends the loop and is reported.
 
     :returns: the exit code of what ended the loop, or 0.
     """
-    for number, work in enumerate(plans):
+    for number, course in enumerate(plans):
         try:
             if number:
                 still_free(settings.cpus)
-            one(work)
+            one(course)
         except PinproofError as error:
-            complain(f"{work.scenario.name}: {error}{_not_run(plans[number + 1 :])}")
+            complain(f"{course.scenario.name}: {error}{_not_run(plans[number + 1 :])}")
             return error.exit_code
         if settings.stopped and plans[number + 1 :]:
             ended = StoppedError(settings.stopped[0], _not_run(plans[number + 1 :]))
@@ -193,13 +192,13 @@ def _each(plans: list[Planned], settings: execute.Settings, one: Callable[[Plann
     return 0
 
 
-def _not_run(plans: list[Planned]) -> str:
-    return f"; not run: {', '.join(work.scenario.name for work in plans)}" if plans else ""
+def _not_run(plans: list[Course]) -> str:
+    return f"; not run: {', '.join(course.scenario.name for course in plans)}" if plans else ""
 
 
-def _run(work: Planned, settings: execute.Settings) -> Run:
-    with progress(settings.duration_s or work.scenario.duration_s, work.scenario.name) as bar:
-        return execute.run_scenario(work, settings, bar.to)
+def _run(course: Course, settings: execute.Settings) -> Run:
+    with progress(settings.duration_s or course.scenario.duration_s, course.scenario.name) as bar:
+        return execute.run_scenario(course, settings, bar.to)
 
 
 def _cut_short(finished: Run) -> int:

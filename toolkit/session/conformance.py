@@ -20,6 +20,7 @@ from toolkit.session.engine.execute import Settings
 from toolkit.session.engine.record import Kept, Run
 from toolkit.session.engine.stopping import StoppedError, go_on
 from toolkit.session.index import promises_digest
+from toolkit.session.planning import course as courses
 from toolkit.session.planning.admissions import ADMISSION, NODE, admissions
 from toolkit.session.planning.fitting import unmet
 from toolkit.session.planning.planned import Planned, plan_all
@@ -45,8 +46,9 @@ def run_one(
         reason = next(verdict.reason for verdict in admitted if verdict.outcome is Outcome.FAILED)
         return replace(_result(scenario, Outcome.FAILED, reason), verdicts=admitted)
     kept = Kept(session=bool(settings.session))
+    course = courses.honest(work)
     honest, repeated = repeat_undecided(
-        lambda: kept.keep(execute.run_scenario(work, settings), scenario.name),
+        lambda: kept.keep(execute.run_scenario(course, settings), scenario.name),
         lambda run: None if settings.stopped else _undecided(_staged(run)),
         settings.repeats,
     )
@@ -153,9 +155,10 @@ def _broken(work: Planned, group: tuple[NegativeControl, ...], settings: Setting
         found += [judge_control(one, verdicts, "") for one in planned]
     if watched:
         if changed is not None and word.when is When.PROMISE:
-            run = execute.run_controls(changed, watched, settings)
+            course = courses.broken(changed, control)
         else:
-            run = execute.run_controls(work, watched, settings, node=changed)
+            course = courses.broken(work, control, other=changed)
+        run = execute.run_controls(course, watched, settings)
         kept.keep(run, ".".join(filter(None, (work.scenario.name, control.fault, control.target.replace("/", "-")))))
         path, packed, hidden = kept.path(run), kept.packed(run), run.hidden
         judged = (judge_control(one, run.verdicts, path, _cpus(work, one.target), hidden) for one in watched)

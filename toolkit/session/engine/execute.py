@@ -1,14 +1,13 @@
 """One scenario, end to end: plan, apply, observe, judge what was read back. Saving is the caller's: ``Run.save``.
 
-An honest run and a broken one are the same steps; what the broken one does otherwise is
-:mod:`toolkit.session.engine.breach`.
+An honest run and a broken one are values of one type (:mod:`toolkit.session.planning.course`), run here alike.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,8 @@ from toolkit import store
 from toolkit.apply import sandbox as apply
 from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.errors import ApplyError, InputError
+from toolkit.faults import controls as faults
+from toolkit.faults.escaper import Escaper
 from toolkit.host import cgroupfs
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -24,18 +25,17 @@ from toolkit.model.runtimes import CGROUPFS
 from toolkit.model.sandbox import ContainerRequest, SandboxRequest
 from toolkit.model.scenario import NegativeControl
 from toolkit.session.engine import acts, long_stage
-from toolkit.session.engine.breach import Broken, Honest
 from toolkit.session.engine.kubelet_state import node_evidence
 from toolkit.session.engine.long_stage import USUAL, Cut, Watched
 from toolkit.session.engine.prepared import Prepared
 from toolkit.session.engine.record import Origin, Run, whole
+from toolkit.session.engine.resize_writes import write_bandwidth
 from toolkit.session.engine.session import session
 from toolkit.session.engine.stopping import go_on
 from toolkit.session.engine.window import Window
 from toolkit.session.planning import from_plan
-from toolkit.session.planning.from_plan import Stage
-from toolkit.session.planning.kernel_bounds import check_bounds
-from toolkit.session.planning.planned import Planned
+from toolkit.session.planning.course import Course, Step
+from validators.registry import needed_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,20 +64,20 @@ class Settings:
     session: str = ""
 
 
-def run_scenario(work: Planned, settings: Settings, progress: Callable[[float], None] = lambda _seconds: None) -> Run:
+def run_scenario(course: Course, settings: Settings, progress: Callable[[float], None] = lambda _seconds: None) -> Run:
     """Put the plan on the machine, watch it, and judge what is to be saved.
 
     Init containers run first, one after the other, each watched and judged in a run of its own below the run's
     directory (``init-1``, …); so do pods that depart (``first``). The last stage is cut into consecutive windows where
     it is longer than one (:mod:`toolkit.session.engine.long_stage`). What asks to stop ends the window that is open.
 
+    :param course: an honest one.
     :raises ApplyError: the kernel or the runtime refused the plan; nothing is left behind.
     :raises StoppedError: something asked to stop before the first window.
     """
-    run_id = store.new_run_id(work.scenario.name)
     done: list[Run] = []
     try:
-        left_out = _run_stages(Honest(work=work), settings, run_id, done, progress)
+        left_out = _run_steps(course, settings, store.new_run_id(course.scenario.name), done, progress)
     except BaseException:
         # What has been judged before it went wrong is not lost; what went wrong is the news.
         with contextlib.suppress(InputError):
@@ -87,96 +87,100 @@ def run_scenario(work: Planned, settings: Settings, progress: Callable[[float], 
     return replace(whole(done), left_out=left_out)
 
 
-def run_controls(
-    work: Planned, controls: tuple[NegativeControl, ...], settings: Settings, node: Planned | None = None
-) -> Run:
-    """Break a promise on purpose and judge; all ``controls`` are of the same fault.
+def run_controls(course: Course, controls: tuple[NegativeControl, ...], settings: Settings) -> Run:
+    """Break a promise on purpose and judge.
 
-    Only the stage is run in which the target runs.
-
-    :param node: what the machine is set up by, where that differs from what is promised.
+    :param course: a broken one; all ``controls`` are of its fault.
     """
     done: list[Run] = []
-    way = Broken(work=work, control=controls[0], other=node)
-    _run_stages(way, settings, store.new_run_id(f"{work.scenario.name}-broken"), done)
+    _run_steps(course, settings, store.new_run_id(f"{course.scenario.name}-broken"), done)
     return replace(done[-1], controls=controls)
 
 
-def _run_stages(
-    way: Honest,
+def _run_steps(
+    course: Course,
     settings: Settings,
     run_id: str,
     done: list[Run],
     progress: Callable[[float], None] = lambda _seconds: None,
 ) -> tuple[str, ...]:
     """Run one stage after the other. :param done: receives them. :returns: those that a wish to stop left out."""
-    work, node, stages = way.work, way.node, way.stages()
-    check_bounds(work, work.scenario.name)
-    check_bounds(node, node.scenario.name)
-    requests = [from_plan.sandbox_request(way.put(stage), node.scenario, stage.containers) for stage in stages]
+    steps = course.steps
     # One sandbox for all stages: what an earlier stage started goes on running in the next, as on a node.
-    union = replace(_union(requests), cpus=settings.cpus)
+    union = replace(_union([step.request for step in steps]), cpus=settings.cpus)
     with apply.sandbox(union, run_id=run_id, runtime=settings.runtime, root=settings.root, start=False) as live:
         present: dict[str, ContainerRequest] = {}
         parents = {parent.path: parent for parent in union.parents}
-        before: Stage | None = None
-        for stage, request in zip(stages, requests, strict=True):
+        for step in steps:
             if done and settings.stopped:
                 break
-            last = stage is stages[-1]
-            way.resize(live, before, stage)
-            for parent in request.parents:
+            last = step is steps[-1]
+            if step.quotas is not None:
+                write_bandwidth(live, *step.quotas, ignored=course.ignored)
+            for parent in step.request.parents:
                 if parent != parents[parent.path]:
                     live.set_parent(parent)
                     parents[parent.path] = parent
-            present = acts.enter(live, present, request, way.late if last else frozenset())
-            acts.narrowed(work.scenario, live, present)
+            present = acts.enter(live, present, step.request, step.late)
+            acts.narrowed(course.scenario, live, present)
             path = settings.runs / run_id
-            path = path if last else path / stage.name.replace(" ", "-")
-            entered = _Entered(stage=stage, request=request, live=live, present=frozenset(present), last=last)
-            made = _run_stage(way, entered, settings, path, progress)
+            path = path if last else path / step.stage.name.replace(" ", "-")
+            entered = _Entered(step=step, live=live, present=frozenset(present), last=last)
+            made = _run_step(course, entered, settings, path, progress)
             done.append(replace(made, directory=settings.runs / run_id))
-            before = stage
-    return tuple(stage.name or work.scenario.name for stage in stages[len(done) :])
+    return tuple(step.stage.name or course.scenario.name for step in steps[len(done) :])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entered:
-    """A stage whose containers run. :param present: their claims; those that come late are not among them."""
+    """A step whose containers run. :param present: their claims; those that come late are not among them."""
 
-    stage: Stage
-    request: SandboxRequest
+    step: Step
     live: LiveSandbox
     present: frozenset[str]
     last: bool
 
 
-def _run_stage(
-    way: Honest, entered: _Entered, settings: Settings, path: Path, progress: Callable[[float], None]
+@contextlib.contextmanager
+def _planted(course: Course, live: LiveSandbox, claims: ClaimSet, root: Path) -> Iterator[Escaper | None]:
+    """Plant what the course breaks in the sandbox; gives the task that makes it show, where one must."""
+    if course.control is None:
+        yield None
+        return
+    nodes = tuple(node.cpus for node in course.work.topology.numa)
+    with faults.broken(course.control, live, claims, course.work.online, root, nodes) as escaper:
+        yield escaper
+
+
+def _run_step(
+    course: Course, entered: _Entered, settings: Settings, path: Path, progress: Callable[[float], None]
 ) -> Run:
     """Watch and judge a stage. :param path: where it will be saved. :param progress: of the last one."""
-    work, stage, live, root = way.work, entered.stage, entered.live, settings.root
+    work, step, live, root = course.work, entered.step, entered.live, settings.root
+    stage = step.stage
     # What is promised is the plan's, whatever the machine was set up by: the difference is the fault.
-    claims = way.promised(from_plan.claim_set(stage.plan, work.scenario, live.value, stage.containers))
-    with way.planted(live, claims, root) as escaper:
+    claims = course.promise(from_plan.claim_set(stage.plan, work.scenario, live.value, stage.containers))
+    with _planted(course, live, claims, root) as escaper:
         # A window over loads that are still starting would find them idle.
         await_load(claims, root, entered.present)
         action = None
-        if way.changes(last=entered.last):
-            action = partial(acts.act, live, work, claims, entered.request, way.late, ignored=way.ignored)
+        if step.changes:
+            action = partial(acts.act, live, work, claims, step.request, step.late, ignored=course.ignored)
             # The node is asked what it states when the window ends: after the resize.
             stage = replace(stage, plan=work.resized) if work.resized is not None else stage
         asked_s = settings.duration_s or work.scenario.duration_s
+        if settings.brief and course.control is None:
+            asked_s = min(asked_s, needed_s(claims))
         window = Window(
             run_id=live.value.run_id,
-            duration_s=way.seconds(asked_s, claims, brief=settings.brief, last=entered.last),
+            duration_s=min(asked_s, step.most_s),
             root=root,
-            canary_escape=way.escapes,
+            canary_escape=course.escapes,
             prepared=settings.prepared,
             cpus=settings.cpus,
             stopped=settings.stopped,
             session=settings.session,
-            node_evidence=partial(node_evidence, work, stage, live.value.runtime, rewrite=way.rewrite),
+            node_evidence=partial(node_evidence, work, stage, live.value.runtime, rewrite=course.rewrite),
         )
         origin = Origin(scenario=work.scenario, plan=stage.plan, sandbox=live.value)
         cut, length_s = settings.cut, window.duration_s or 0.0
