@@ -16,14 +16,17 @@ from toolkit.allocation.checkpoint.format import CheckpointError
 from toolkit.allocation.checkpoint.found import Checkpoints, FoundFiles
 from toolkit.allocation.checkpoint.memory import restore_memory_state, write_memory_checkpoint
 from toolkit.allocation.cpu.manager import CpuAdmissionError, CpuPolicyError
+from toolkit.allocation.cpu.state import CpuState
 from toolkit.allocation.device.manager import Device, DeviceManager
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.memory.manager import MemoryManager
+from toolkit.allocation.memory.state import MemoryState
 from toolkit.allocation.startup import check_node_allocatable, make_managers, node_allocatable, refused_start
 from toolkit.allocation.topology.hint import NO_AFFINITY, TopologyHint
 from toolkit.allocation.topology.manager import NONE, POD_SCOPE
 from toolkit.kubernetes.node_config import NodeConfig
 from toolkit.kubernetes.pod import Container, Pod
+from toolkit.kubernetes.releases import STATE_AS_TEXT
 from toolkit.model.claims import Isolation
 
 
@@ -71,6 +74,7 @@ class Node:
         self.quirks = quirks
         self.predicate = predicate
         self.gates = config.feature_gates
+        self._wrapped = bool(STATE_AS_TEXT.of(config.series))
         managers = make_managers(config, machine, quirks=quirks)
         self.cpu_policy = managers.cpu
         self.topology = managers.topology
@@ -91,7 +95,7 @@ class Node:
             self._start_memory(checkpoints.memory)
             check_node_allocatable(machine, managers.reservation)
         except StartupError as error:
-            error.cpu_file = write_cpu_checkpoint(self.cpu_state, pod_level=pod_level) if written else None
+            error.cpu_file = self._cpu_file() if written else None
             raise
         self._forget_changed()
 
@@ -99,23 +103,25 @@ class Node:
         """Start the CPU Manager over its state file. :returns: whether it writes the file anew."""
         pod_level, policy = self.gates.pod_level_managers, self.cpu_policy
         try:
-            state = restore_cpu_state(text, policy.name, pod_level=pod_level, containers=self.containers)
+            state = restore_cpu_state(
+                text, policy.name, pod_level=pod_level, wrapped=self._wrapped, containers=self.containers
+            )
             self.cpu_state = policy.start(state)
         except (CheckpointError, CpuPolicyError) as error:
             raise StartupError("cpu-manager-start", str(error)) from None
         # What finds an empty shared pool fills it, and writes that even if there is nothing to fill it with.
         if state is None or (policy.name != "none" and not state.default):
             return True
-        self._found.note("cpu", text, write_cpu_checkpoint(state, pod_level=pod_level))
+        self._found.note("cpu", text, self._cpu_file(state))
         return False
 
     def _start_memory(self, text: str | None) -> None:
         pod_level, policy = self.gates.pod_level_managers, self.config.memory_manager_policy
         try:
-            state = restore_memory_state(text, policy, pod_level=pod_level)
+            state = restore_memory_state(text, policy, pod_level=pod_level, wrapped=self._wrapped)
         except CheckpointError as error:
             raise StartupError("memory-manager-start", str(error)) from None
-        self._found.note("memory", text, write_memory_checkpoint(policy, state, pod_level=pod_level))
+        self._found.note("memory", text, self._memory_file(state))
         self.memory.start(state)
 
     # Pods
@@ -246,11 +252,16 @@ class Node:
         return self._found.instead_of(self._written())
 
     def _written(self) -> Checkpoints:
+        return Checkpoints(self._cpu_file(), self._memory_file(self.memory.state))
+
+    def _cpu_file(self, state: CpuState | None = None) -> str:
+        """Write the CPU Manager's file as this kubelet does. :param state: ``None``: as it is now."""
         pod_level = self.gates.pod_level_managers
-        return Checkpoints(
-            write_cpu_checkpoint(self.cpu_state, pod_level=pod_level),
-            write_memory_checkpoint(self.config.memory_manager_policy, self.memory.state, pod_level=pod_level),
-        )
+        return write_cpu_checkpoint(state or self.cpu_state, pod_level=pod_level, wrapped=self._wrapped)
+
+    def _memory_file(self, state: MemoryState) -> str:
+        policy, pod_level = self.config.memory_manager_policy, self.gates.pod_level_managers
+        return write_memory_checkpoint(policy, state, pod_level=pod_level, wrapped=self._wrapped)
 
     def _forget_changed(self) -> None:
         if self._found:

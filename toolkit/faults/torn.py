@@ -27,7 +27,7 @@ class Tear(StrEnum):
 def torn(text: str, tear: Tear, where: str) -> str:
     """Return the content that the file has after the first of the two saves, with a right checksum.
 
-    :raises InputError: no readable checkpoint of version 2 or 3, or no container owns CPUs.
+    :raises InputError: no readable checkpoint of version 2 to 4, or no container owns CPUs.
     """
     found = read_cpu_checkpoint(text, where)
     if found.version == 1 or not found.checksum_ok:
@@ -50,4 +50,4 @@ def torn(text: str, tear: Tear, where: str) -> str:
         state = state._replace(default=state.default | entries[uid][name])
     else:
         state = state.without_entry(uid, name)
-    return write_cpu_checkpoint(state, pod_level=found.version == 3)
+    return write_cpu_checkpoint(state, pod_level=found.version >= 3, wrapped=found.version == 4)

@@ -18,7 +18,9 @@ from pydantic.alias_generators import to_camel
 
 from toolkit.kubernetes.documents import Part, absent, expected, head, quantity, read_document, refusal, without_nulls
 from toolkit.kubernetes.feature_gates import FeatureGates
+from toolkit.kubernetes.kubelet_version import SERIES
 from toolkit.kubernetes.quantity import Quantity
+from toolkit.kubernetes.releases import Series
 
 EXPECTED = "a KubeletConfiguration (apiVersion: kubelet.config.k8s.io/v1beta1)"
 API_VERSION = "kubelet.config.k8s.io/v1beta1"
@@ -78,6 +80,8 @@ class NodeConfig:
     max_pods: int = MAX_PODS
     pods_per_core: int = 0
     """Bounds the number of pods by that of CPUs; zero does not."""
+    series: Series = SERIES
+    """The release of the kubelet, major and minor."""
 
 
 def _duration(text: str) -> str:

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 Series = tuple[int, int]
 """Major and minor. Patch releases of one series are taken to behave alike."""
-NEWEST: Series = (1, 36)
+NEWEST: Series = (1, 37)
 """The newest series that the rows below were held against."""
 
 
@@ -79,6 +79,13 @@ ALLOCATED_STATE = Behaviour(
     what="what was allocated to containers, and what of it is in force, is written into files",
     since=(1, 33),
     source="kubernetes pkg/kubelet/allocation",
+)
+STATE_AS_TEXT = Behaviour(
+    name="state files with their content as text",
+    kind=Kind.FILE,
+    what="cpu_manager_state is V4 and memory_manager_state V3, whatever the gates; a V1 of the first is refused",
+    since=(1, 37),
+    source="kubernetes pull requests 139102 and 139626; pkg/kubelet/cm/cpumanager/state/state_checkpoint.go of v1.37",
 )
 INIT_CONTAINERS_COUNT = Behaviour(
     name="init containers without a limit leave their pod without one",
@@ -150,7 +157,14 @@ METRICS: tuple[Behaviour, ...] = (
         source="kubernetes pull request 130491",
     ),
 )
-BEHAVIOURS: tuple[Behaviour, ...] = (API_REPORTS_POOL, ALLOCATED_STATE, INIT_CONTAINERS_COUNT, *GATES, *METRICS)
+BEHAVIOURS: tuple[Behaviour, ...] = (
+    API_REPORTS_POOL,
+    ALLOCATED_STATE,
+    STATE_AS_TEXT,
+    INIT_CONTAINERS_COUNT,
+    *GATES,
+    *METRICS,
+)
 
 
 def off_by_default(series: Series) -> tuple[str, ...]:

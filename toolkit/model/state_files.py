@@ -27,12 +27,15 @@ class CpuEntry:
 class CpuStateFile:
     """``cpu_manager_state``. :param problem: why it is no checkpoint of any version; empty: it is one.
 
+    :param unknown: whether the problem is that it is of a version that is not known here, which may be sound.
+
     Version 1 knows containers by runtime id only: where the runtime did not name one its entry has an empty
     ``pod_uid``, and the id for its container.
     """
 
     text: str
     problem: str = ""
+    unknown: bool = False
     version: int = 0
     policy: str = ""
     default: str = ""
@@ -80,10 +83,11 @@ class MemoryNode:
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryStateFile:
-    """``memory_manager_state``. :param problem: as in :class:`CpuStateFile`."""
+    """``memory_manager_state``. :param problem, unknown: as in :class:`CpuStateFile`."""
 
     text: str
     problem: str = ""
+    unknown: bool = False
     version: int = 0
     policy: str = ""
     checksum_ok: bool = False

@@ -89,6 +89,8 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, *, 
     faults = faults or [*map(str, standing.lasted(readings, cpu_state.leaks, leaked_ns))]
     if faults:
         return verdict(Outcome.FAILED, summary(faults) + _written(last.cpu_written_at))
+    if file.unknown:
+        return verdict(Outcome.UNDECIDED, file.problem)
     if moments:
         return verdict(Outcome.UNDECIDED, summary(moments))
     if cpu_state.fresh(file):
@@ -149,6 +151,8 @@ def _memory(file: MemoryStateFile, readings: list[StateReading], *, followed: bo
     verdict = Judgement(ID, MEMORY, measures)
     if faults:
         return verdict(Outcome.FAILED, summary(faults))
+    if file.unknown:
+        return verdict(Outcome.UNDECIDED, file.problem)
     if moments:
         return verdict(Outcome.UNDECIDED, summary(moments))
     if memory_state.fresh(file):
@@ -167,15 +171,16 @@ RULE = Rule(
         id=ID,
         claim="The kubelet's state files are sound: it could start from them, and no CPU or byte is lost or shared.",
         how=prose("""
-            cpu_manager_state: checksum, version and policy are checked (against the configured one, where it is known),
-            then the sets. The shared pool is not empty while CPUs are assigned, and shares no CPU with an assignment.
-            No CPU has two owners (two containers of one pod: only if both run and do not share the pod's pool). Pool
-            and assignments together are the online CPUs, without the reserved ones under strict reservation; reserved
-            CPUs are never assigned. An entry without a container is leaked once it outlives two reconciles and 5 s;
-            until then it is no doubt where the node is followed, because a later window has the whole time. Counted and
-            named on a followed node are a container whose pod has ended and which the runtime still lists (in a capture
-            it does not count as a container), and one of a pod that the kubelet knows and that has no sandbox: it
-            waits for its volumes, or a static pod for the version before it to end, for as long as these take.
+            cpu_manager_state: checksum (as of v1.37 that of the content as text), version and policy are checked
+            (against the configured one, where it is known), then the sets. The shared pool is not empty while CPUs are
+            assigned, and shares no CPU with an assignment. No CPU has two owners (two containers of one pod: only if
+            both run and do not share the pod's pool). Pool and assignments together are the online CPUs, without the
+            reserved ones under strict reservation; reserved CPUs are never assigned. An entry without a container is
+            leaked once it outlives two reconciles and 5 s; until then it is no doubt where the node is followed,
+            because a later window has the whole time. Counted and named on a followed node are a container whose pod
+            has ended and which the runtime still lists (in a capture it does not count as a container), and one of a
+            pod that the kubelet knows and that has no sandbox: it waits for its volumes, or a static pod for the
+            version before it to end, for as long as these take.
 
             memory_manager_state: checksum, version and policy are checked in the same way, then the sums of every
             table, the blocks against what is allocated (in total and per NUMA node; nodes that share a block are
@@ -189,10 +194,11 @@ RULE = Rule(
             if it is wrong by each that was found in the window. No save makes another checksum, version or policy:
             the last reading decides.
 
-            The verdict is undecided if CPUs are assigned and it is not known which containers exist; if a file was not
-            read although its manager's policy is static; and if the manager has not started. On a followed node a file
-            that is absent or empty is taken for a restart of the kubelet for one reconcile period and 5 s: for that
-            time the file's last content is used.
+            The verdict is undecided if the file has fields that no known version has (V1 to V4, of memory V1 to V3):
+            it is not read as an older one. It is undecided, too, if CPUs are assigned and it is not known which
+            containers exist; if a file was not read although its manager's policy is static; and if the manager has not
+            started. On a followed node a file that is absent or empty is taken for a restart of the kubelet for one
+            reconcile period and 5 s: for that time the file's last content is used.
 
             A scenario runs without a kubelet: the files are those that pinproof's model writes for the plan. They are
             compared with the scenario's settings and this machine's memory, and the reason names the model.

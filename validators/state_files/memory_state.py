@@ -26,15 +26,13 @@ def by_each(readings: Sequence[StateReading]) -> Callable[[StateReading], list[P
 def problems(reading: StateReading, policy: str | None) -> Iterator[Problem]:
     """Yield what is wrong with the file. :param policy: as configured; ``None``: not known."""
     file = reading.memory
-    if file is None:
+    if file is None or file.unknown:
         return
     if file.problem:
         yield whole(file.problem)
         return
     if not file.checksum_ok:
         yield whole("the checksum is not that of the content")
-    if file.version not in (1, 2):
-        yield whole(f"version {file.version} is none that a kubelet writes")
     if file.policy not in POLICIES:
         yield whole(f"policy {file.policy[:40]!r} is not {' or '.join(POLICIES)}")
     elif policy is not None and policy != file.policy:

@@ -1,7 +1,10 @@
 """``cpu_manager_state``: written byte for byte, read and refused as a kubelet does.
 
 V1 maps container ids to CPU sets, V2 pods and containers, V3 adds ``podEntries``; the gate PodLevelResourceManagers
-decides whether a kubelet writes V3 or V2. Source: ``docs/facts.md`` K-kubelet-5; KEP-5526 "State File".
+decides whether a kubelet before v1.37 writes V3 or V2. Later ones write V4, which is V3 with its content once more as a
+text, whatever the gate; what they read may be V4, V3 or V2. As of v1.38 that text may have ``allocations``, what a
+container had first and after a resize, in place of entries.
+Source: ``docs/facts.md`` K-kubelet-5; KEP-5526 "State File"; KEP-5554; kubernetes pull request 139102.
 """
 
 from __future__ import annotations
@@ -18,10 +21,14 @@ from toolkit.allocation.checkpoint.format import (
     fnv32a,
     go_json,
     go_map,
+    is_wrapped,
     load_object,
     map_field,
     number_field,
+    refuse_unknown,
+    text_checksum,
     text_field,
+    wrapped_json,
 )
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.errors import InputError
@@ -29,14 +36,19 @@ from toolkit.kubernetes.go_text import GoError, parse_cpu_list, quote
 from toolkit.model.cpuset import CpuSet
 
 FILE = "cpu_manager_state"
+_STRUCT = "CPUManagerCheckpoint"
+_CONTENT = frozenset({"policyName", "defaultCpuSet", "entries", "podEntries"})
+_FILE_FIELDS = _CONTENT | {"checksum", "data", "dataChecksum"}
+_TEXT_FIELDS = _CONTENT | {"allocations"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuCheckpoint:
     """A checkpoint as it stands in the file. CPU sets are texts: they may be wrong.
 
-    :param version: 1, 2 or 3. :param entries: by pod uid (V1: all under ``""``) and container name (V1: id).
+    :param version: 1 to 4. :param entries: by pod uid (V1: all under ``""``) and container name (V1: id).
     :param checksum_ok: the checksum in the file is the one of its content; a 0 stands for none (V1 and V2).
+        Of V4 it is the one of its content as text.
     """
 
     version: int
@@ -48,8 +60,8 @@ class CpuCheckpoint:
     checksum_ok: bool
 
 
-def write_cpu_checkpoint(state: CpuState, *, pod_level: bool) -> str:
-    """Return the file's text. :param pod_level: V3 instead of V2."""
+def write_cpu_checkpoint(state: CpuState, *, pod_level: bool, wrapped: bool = False) -> str:
+    """Return the file's text. :param pod_level: V3 instead of V2. :param wrapped: V4, with or without pods."""
     entries = {u: {n: str(cs[n]) for n in sorted(cs)} for u, cs in sorted(state.entries.items())}
     pods = {uid: state.pods[uid] for uid in sorted(state.pods)} if pod_level else None
     document: dict[str, object] = {"policyName": state.policy_name, "defaultCpuSet": str(state.default)}
@@ -57,6 +69,8 @@ def write_cpu_checkpoint(state: CpuState, *, pod_level: bool) -> str:
         document["entries"] = entries
     if pods:
         document["podEntries"] = {uid: {"cpuSet": str(cpus)} for uid, cpus in pods.items()}
+    if wrapped:
+        return wrapped_json(document, 0, document)
     document["checksum"] = fnv32a(cpu_hashed_text(state.policy_name, str(state.default), entries, pods))
     return go_json(document)
 
@@ -91,23 +105,69 @@ def parse_cpu_checkpoint(text: str, version: int) -> CpuCheckpoint:
 
     :raises CheckpointError: the text does not have this version's form; a wrong checksum is no error here.
     """
-    struct = {1: "CPUManagerCheckpointV1", 2: "CPUManagerCheckpointV2", 3: "CPUManagerCheckpoint"}[version]
+    if version == 4:
+        return _parse_wrapped(text)
+    struct = {1: f"{_STRUCT}V1", 2: f"{_STRUCT}V2", 3: _STRUCT}[version]
     data = load_object(text, struct)
     policy, default = text_field(data, "policyName", struct), text_field(data, "defaultCpuSet", struct)
-    raw = map_field(data, "entries", struct, "map[string]string" if version == 1 else "map[string]map[string]string")
     checksum = number_field(data, "checksum", struct, "checksum.Checksum")
     if version == 1:
+        raw = map_field(data, "entries", struct, "map[string]string")
         ids = {key: _text(value, below(struct, "entries"), key) for key, value in raw.items()}
         computed = fnv32a(_hashed_text_v1(policy, default, ids))
         return _found(1, policy, default, {"": ids}, {}, checksum, computed)
-    entries = {}
-    for uid, containers in raw.items():
-        if not isinstance(containers, dict):
-            raise field_error(containers, below(struct, "entries"), uid, "map[string]string")
-        entries[uid] = {name: _text(cpus, below(struct, "entries", uid), name) for name, cpus in containers.items()}
+    entries = _entries(data, struct)
     pods = _pods(data, struct) if version == 3 else None
     computed = fnv32a(cpu_hashed_text(policy, default, entries, pods))
     return _found(version, policy, default, entries, pods or {}, checksum, computed)
+
+
+def _parse_wrapped(text: str) -> CpuCheckpoint:
+    """Read V4: its fields must have the right types, and what counts of them is the text."""
+    what = "failed to deserialize cpu manager checkpoint"
+    try:
+        outer = load_object(text, _STRUCT)
+        for name in ("policyName", "defaultCpuSet"):
+            text_field(outer, name, _STRUCT)
+        _entries(outer, _STRUCT)
+        _pods(outer, _STRUCT)
+        number_field(outer, "checksum", _STRUCT, "checksum.Checksum")
+        written = text_field(outer, "data", _STRUCT)
+        checksum = number_field(outer, "dataChecksum", _STRUCT, "checksum.Checksum")
+        what, struct = f"{what} data", f"{_STRUCT}Data"
+        data = load_object(written, struct)
+        policy, default = text_field(data, "policyName", struct), text_field(data, "defaultCpuSet", struct)
+        entries, pods = _entries(data, struct), _pods(data, struct)
+        entries = entries or _allocations(data, struct)
+    except CheckpointError as error:
+        raise CheckpointError(f"{what}: {error}") from None
+    return _found(4, policy, default, entries, pods, checksum, text_checksum(written))
+
+
+def _entries(data: Mapping[str, object], struct: str) -> dict[str, dict[str, str]]:
+    entries = {}
+    for uid, containers in map_field(data, "entries", struct, "map[string]map[string]string").items():
+        if not isinstance(containers, dict):
+            raise field_error(containers, below(struct, "entries"), uid, "map[string]string")
+        entries[uid] = {name: _text(cpus, below(struct, "entries", uid), name) for name, cpus in containers.items()}
+    return entries
+
+
+def _allocations(data: Mapping[str, object], struct: str) -> dict[str, dict[str, str]]:
+    """Return what containers have now: what a resize gave them, else what they had first."""
+    wanted = "map[string]map[string]state.ContainerCPUs"
+    entries: dict[str, dict[str, str]] = {}
+    for uid, containers in map_field(data, "allocations", struct, wanted).items():
+        place = below(struct, "allocations", uid)
+        if not isinstance(containers, dict):
+            raise field_error(containers, below(struct, "allocations"), uid, "map[string]state.ContainerCPUs")
+        for name, sets in containers.items():
+            if not isinstance(sets, dict):
+                raise field_error(sets, place, name, "state.ContainerCPUs")
+            one = below(place, name)
+            resized = text_field(sets, "resized", one)
+            entries.setdefault(uid, {})[name] = resized or text_field(sets, "original", one)
+    return entries
 
 
 def _found(
@@ -154,26 +214,35 @@ def restore_cpu_state(
     policy_name: str,
     *,
     pod_level: bool,
+    wrapped: bool = False,
     containers: Mapping[str, tuple[str, str]] | None = None,
     root: str = ROOT,
 ) -> CpuState | None:
     """Restore what a starting kubelet finds; ``None`` if there is no file.
 
+    :param wrapped: by a kubelet that writes V4; it knows V1 no more.
     :param containers: running containers, id -> (pod uid, container name), to migrate V1.
     :raises CheckpointError: with the kubelet's whole message.
     """
     if text is None:
         return None
     try:
-        return _restore(text, policy_name, pod_level, containers or {})
+        found = _newest(text) if wrapped else _first_that_reads(text, pod_level)
+        return _restore(found, policy_name, containers or {}, pod_level=pod_level, wrapped=wrapped)
     except CheckpointError as error:
         remedy = f"please drain this node and delete the CPU manager checkpoint file {quote(f'{root}/{FILE}')}"
         message = f"could not restore state from checkpoint: {error}, {remedy} before restarting Kubelet"
         raise CheckpointError(message) from None
 
 
-def _restore(text: str, policy_name: str, pod_level: bool, containers: Mapping[str, tuple[str, str]]) -> CpuState:
-    found = _first_that_reads(text, pod_level)
+def _restore(
+    found: CpuCheckpoint,
+    policy_name: str,
+    containers: Mapping[str, tuple[str, str]],
+    *,
+    pod_level: bool,
+    wrapped: bool,
+) -> CpuState:
     entries = found.entries
     if found.version == 1:
         migrated: dict[str, dict[str, str]] = {}
@@ -189,7 +258,8 @@ def _restore(text: str, policy_name: str, pod_level: bool, containers: Mapping[s
             f"configured policy {quote(policy_name)} differs from state checkpoint policy {quote(found.policy_name)}"
         )
         raise CheckpointError(names)
-    default = _cpus(found.default, f"could not parse default cpu set {quote(found.default)}")
+    what = "CPU" if wrapped else "cpu"
+    default = _cpus(found.default, f"could not parse default {what} set {quote(found.default)}")
     sets = {
         uid: {
             name: _cpus(cpus, f"could not parse cpuset {quote(cpus)} for container {quote(name)} in pod {quote(uid)}")
@@ -197,7 +267,32 @@ def _restore(text: str, policy_name: str, pod_level: bool, containers: Mapping[s
         }
         for uid, names in entries.items()
     }
-    return CpuState(policy_name=policy_name, default=default, entries=sets, pods=dict(found.pods))
+    pods = dict(found.pods) if pod_level or not wrapped else {}
+    return CpuState(policy_name=policy_name, default=default, entries=sets, pods=pods)
+
+
+def _newest(text: str) -> CpuCheckpoint:
+    """Read as a kubelet that writes V4: a spoilt V4 is refused, whatever older versions could be made of it."""
+    try:
+        found = parse_cpu_checkpoint(text, 4)
+        problem = "" if found.checksum_ok else CORRUPT
+    except CheckpointError as error:
+        problem = str(error)
+    if not problem:
+        return found
+    if is_wrapped(load_object(text, f"{_STRUCT}V2")):
+        raise CheckpointError(f"could not load v4 checkpoint: {problem}")
+    try:
+        found = parse_cpu_checkpoint(text, 3)
+    except CheckpointError:
+        pass
+    else:
+        if found.checksum_ok:
+            return found
+    found = parse_cpu_checkpoint(text, 2)
+    if not found.checksum_ok:
+        raise CheckpointError(CORRUPT)
+    return found
 
 
 def _first_that_reads(text: str, pod_level: bool) -> CpuCheckpoint:
@@ -225,15 +320,24 @@ def _cpus(text: str, problem: str) -> CpuSet:
 def read_cpu_checkpoint(text: str, where: str) -> CpuCheckpoint:
     """Read a checkpoint of any version from a node, for judging: a wrong checksum is reported, not refused.
 
-    :raises InputError: it is no checkpoint of any version.
+    :raises InputError: it is no checkpoint of any version, or of one that is not known.
     """
     problem = ""
     readable: list[CpuCheckpoint] = []
-    for version in (3, 2, 1):
+    try:
+        outer = load_object(text, _STRUCT)
+        refuse_unknown(outer, _FILE_FIELDS, where, "version 1 to 4")
+        wrapped = is_wrapped(outer)
+    except CheckpointError:
+        wrapped = False
+    for version in (4,) if wrapped else (3, 2, 1):
         try:
             readable.append(parse_cpu_checkpoint(text, version))
         except CheckpointError as error:
             problem = problem or str(error)
     if not readable:
         raise InputError(where, problem, "a cpu_manager_state checkpoint")
-    return next((found for found in readable if found.checksum_ok), readable[0])
+    found = next((found for found in readable if found.checksum_ok), readable[0])
+    if wrapped and found.checksum_ok:
+        refuse_unknown(load_object(outer["data"], _STRUCT), _TEXT_FIELDS, f"{where}, data", "the fields of version 4")
+    return found

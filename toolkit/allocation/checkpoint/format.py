@@ -1,19 +1,23 @@
 """The bytes of the kubelet's checkpoints: compact JSON with sorted keys, and a checksum over a dump of Go structs.
 
 The checksum is the 32-bit FNV-1a of the text that Go's deep printer makes of the struct with its checksum set to 0; the
-type names in it are part of the format. Source: ``docs/simulate-format.md`` "checkpoint-checksums.json";
-``docs/facts.md`` K-kubelet-5; Fowler/Noll/Vo hash, FNV-1a, 32 bit.
+type names in it are part of the format. As of v1.37 the content is in the file a second time, as a text with a checksum
+of its own (``data``, ``dataChecksum``), and that is what counts: a *wrapped* file here.
+Source: ``docs/simulate-format.md`` "checkpoint-checksums.json"; ``docs/facts.md`` K-kubelet-5; kubernetes pull requests
+139102 and 139626; Fowler/Noll/Vo hash, FNV-1a, 32 bit.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
+from toolkit.errors import InputError
 from toolkit.kubernetes.go_text import quote_byte
 from toolkit.text.json_text import load_as_go
+from toolkit.text.names import printable
 
 T = TypeVar("T")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -24,6 +28,10 @@ ROOT = "<kubelet-root-dir>"
 
 class CheckpointError(Exception):
     """The kubelet cannot restore this checkpoint; the message is the inner part of the kubelet's."""
+
+
+class UnknownVersionError(InputError):
+    """The file is of a version that came after those that are known here: what it says is not known."""
 
 
 def fnv32a(text: str) -> int:
@@ -40,6 +48,33 @@ def go_json(value: object) -> str:
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
+
+
+def text_checksum(data: str) -> int:
+    """Return the checksum of a content that is written as text: the hash of its dump, in which a text has its type."""
+    return fnv32a(f"(string){data}")
+
+
+def wrapped_json(shown: Mapping[str, object], checksum: int, content: Mapping[str, object]) -> str:
+    """Write a wrapped file. :param shown, checksum: what a kubelet before v1.37 reads of it."""
+    data = go_json(content)
+    return go_json({**shown, "checksum": checksum, "data": data, "dataChecksum": text_checksum(data)})
+
+
+def is_wrapped(data: Mapping[str, Any]) -> bool:
+    """Return whether a file has a content as text, sound or not: then nothing else in it counts."""
+    text, checksum = data.get("data"), data.get("dataChecksum")
+    return (isinstance(text, str) and text != "") or (type(checksum) is int and checksum != 0)
+
+
+def refuse_unknown(data: Mapping[str, Any], known: Collection[str], where: str, versions: str) -> None:
+    """Refuse fields that no known version has: what they do to the meaning of the others is not known.
+
+    :param versions: those that are known. :raises UnknownVersionError: there are such fields.
+    """
+    if strange := sorted(data.keys() - set(known)):
+        names = ", ".join(printable(name[:40]) for name in strange[:3]) + (", …" if len(strange) > 3 else "")
+        raise UnknownVersionError(where, f"of a version that is not known here: it has {names}", versions)
 
 
 def go_map(items: Mapping[str, T] | None, write: Callable[[T], str]) -> str:

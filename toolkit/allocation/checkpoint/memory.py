@@ -1,8 +1,9 @@
 """``memory_manager_state``: written byte for byte, read and refused as a kubelet does.
 
-V2 adds ``podEntries`` to V1; the gate PodLevelResourceManagers decides which one a kubelet writes. The kubelet writes
-the blocks of one container in random order; here they are sorted by type, which is one of its possible outcomes.
-Source: ``docs/facts.md`` K-kubelet-5; ``docs/simulate-format.md`` "final".
+V2 adds ``podEntries`` to V1; the gate PodLevelResourceManagers decides which one a kubelet before v1.37 writes. Later
+ones write V3: V1, and its content with ``podEntries`` once more as a text, which is what counts. The kubelet writes the
+blocks of one container in random order; here they are sorted by type, which is one of its possible outcomes.
+Source: ``docs/facts.md`` K-kubelet-5; ``docs/simulate-format.md`` "final"; kubernetes pull request 139626.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ from toolkit.allocation.checkpoint.format import (
     fnv32a,
     go_json,
     go_map,
+    is_wrapped,
     kind_of,
     load_object,
     map_field,
     number_field,
+    refuse_unknown,
+    text_checksum,
     text_field,
+    wrapped_json,
 )
 from toolkit.allocation.memory.state import Block, MemoryState, MemoryTable, NodeState
 from toolkit.errors import InputError
@@ -33,6 +38,8 @@ from toolkit.kubernetes.go_text import GoError, atoi, quote
 FILE = "memory_manager_state"
 MAX_NODE = 1 << 16
 _STRUCT = "MemoryManagerCheckpoint"
+_CONTENT = frozenset({"policyName", "machineState", "entries", "podEntries"})
+_FILE_FIELDS = _CONTENT | {"checksum", "data", "dataChecksum"}
 _TABLE_FIELDS = (
     ("total", "TotalMemSize", "total"),
     ("systemReserved", "SystemReserved", "system_reserved"),
@@ -45,7 +52,7 @@ _TABLE_FIELDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryCheckpoint:
-    """A checkpoint as it stands in the file. :param version: 1 or 2."""
+    """A checkpoint as it stands in the file. :param version: 1, 2 or 3."""
 
     version: int
     policy_name: str
@@ -54,8 +61,8 @@ class MemoryCheckpoint:
     checksum_ok: bool
 
 
-def write_memory_checkpoint(policy_name: str, state: MemoryState, *, pod_level: bool) -> str:
-    """Return the file's text. :param pod_level: V2 instead of V1."""
+def write_memory_checkpoint(policy_name: str, state: MemoryState, *, pod_level: bool, wrapped: bool = False) -> str:
+    """Return the file's text. :param pod_level: V2 instead of V1. :param wrapped: V3, with or without pods."""
     document: dict[str, object] = {
         "policyName": policy_name,
         "machineState": {str(n): _node_json(state.nodes[n]) for n in sorted(state.nodes, key=str)},
@@ -65,12 +72,14 @@ def write_memory_checkpoint(policy_name: str, state: MemoryState, *, pod_level: 
             uid: {name: [_block_json(b) for b in blocks] for name, blocks in sorted(containers.items())}
             for uid, containers in sorted(state.entries.items())
         }
+    content = dict(document)
     if pod_level and state.pod_entries:
-        document["podEntries"] = {
+        content["podEntries"] = {
             uid: {"memoryBlocks": [_block_json(b) for b in blocks]} for uid, blocks in sorted(state.pod_entries.items())
         }
-    document["checksum"] = fnv32a(memory_hashed_text(policy_name, state, pod_level=pod_level))
-    return go_json(document)
+    if wrapped:
+        return wrapped_json(document, fnv32a(memory_hashed_text(policy_name, state, pod_level=False)), content)
+    return go_json(content | {"checksum": fnv32a(memory_hashed_text(policy_name, state, pod_level=pod_level))})
 
 
 def memory_hashed_text(policy_name: str, state: MemoryState, *, pod_level: bool, struct: str = _STRUCT) -> str:
@@ -120,27 +129,51 @@ def parse_memory_checkpoint(text: str, version: int) -> MemoryCheckpoint:
 
     :raises CheckpointError: the text does not have this version's form; a wrong checksum is no error here.
     """
+    if version == 3:
+        return _parse_wrapped(text)
     data = load_object(text, _STRUCT)
-    policy = text_field(data, "policyName", _STRUCT)
-    state = MemoryState()
-    for key, node in map_field(data, "machineState", _STRUCT, "state.NUMANodeMap").items():
-        state.nodes[_node_id(key)] = _parse_node(node, key)
-    for uid, containers in map_field(data, "entries", _STRUCT, "state.ContainerMemoryAssignments").items():
-        if not isinstance(containers, dict):
-            raise field_error(containers, below(_STRUCT, "entries"), uid, "map[string][]state.Block")
-        place = below(_STRUCT, "entries", uid)
-        state.entries[uid] = {name: _parse_blocks(blocks, below(place, name)) for name, blocks in containers.items()}
-    if version == 2:
-        for uid, entry in map_field(data, "podEntries", _STRUCT, "state.PodMemoryAssignments").items():
-            if not isinstance(entry, dict):
-                raise field_error(entry, below(_STRUCT, "podEntries"), uid, "state.PodEntry")
-            place = below(_STRUCT, "podEntries", uid, "memoryBlocks")
-            state.pod_entries[uid] = _parse_blocks(entry.get("memoryBlocks"), place)
+    policy, state = _content(data, _STRUCT, pod_level=version == 2)
     checksum = number_field(data, "checksum", _STRUCT, "checksum.Checksum")
     names = (_STRUCT,) if version == 2 else (_STRUCT, f"{_STRUCT}V1")
     computed = {fnv32a(memory_hashed_text(policy, state, pod_level=version == 2, struct=name)) for name in names}
     ok = checksum in computed or (checksum == 0 and version == 1)
     return MemoryCheckpoint(version=version, policy_name=policy, state=state, checksum=checksum, checksum_ok=ok)
+
+
+def _parse_wrapped(text: str) -> MemoryCheckpoint:
+    """Read V3: its fields must have the right types, and what counts of them is the text."""
+    what = "failed to deserialize memory manager checkpoint"
+    try:
+        outer = load_object(text, _STRUCT)
+        _content(outer, _STRUCT, pod_level=False)
+        number_field(outer, "checksum", _STRUCT, "checksum.Checksum")
+        written = text_field(outer, "data", _STRUCT)
+        checksum = number_field(outer, "dataChecksum", _STRUCT, "checksum.Checksum")
+        what = f"{what} data"
+        policy, state = _content(load_object(written, f"{_STRUCT}Data"), f"{_STRUCT}Data", pod_level=True)
+    except CheckpointError as error:
+        raise CheckpointError(f"{what}: {error}") from None
+    ok = checksum == text_checksum(written)
+    return MemoryCheckpoint(version=3, policy_name=policy, state=state, checksum=checksum, checksum_ok=ok)
+
+
+def _content(data: dict[str, Any], struct: str, *, pod_level: bool) -> tuple[str, MemoryState]:
+    """Read policy and state. :param pod_level: whether this version has ``podEntries``."""
+    policy = text_field(data, "policyName", struct)
+    state = MemoryState()
+    for key, node in map_field(data, "machineState", struct, "state.NUMANodeMap").items():
+        state.nodes[_node_id(key)] = _parse_node(node, key)
+    for uid, containers in map_field(data, "entries", struct, "state.ContainerMemoryAssignments").items():
+        if not isinstance(containers, dict):
+            raise field_error(containers, below(struct, "entries"), uid, "map[string][]state.Block")
+        place = below(struct, "entries", uid)
+        state.entries[uid] = {name: _parse_blocks(blocks, below(place, name)) for name, blocks in containers.items()}
+    for uid, entry in map_field(data, "podEntries", struct, "state.PodMemoryAssignments").items() if pod_level else ():
+        if not isinstance(entry, dict):
+            raise field_error(entry, below(struct, "podEntries"), uid, "state.PodEntry")
+        place = below(struct, "podEntries", uid, "memoryBlocks")
+        state.pod_entries[uid] = _parse_blocks(entry.get("memoryBlocks"), place)
+    return policy, state
 
 
 def _node_id(text: str) -> int:
@@ -198,23 +231,41 @@ def _ids(data: dict[str, Any], field: str, place: str) -> tuple[int, ...]:
     return tuple(value)
 
 
-def restore_memory_state(text: str | None, policy_name: str, *, pod_level: bool, root: str = ROOT) -> MemoryState:
-    """Restore what a starting kubelet finds; empty if there is no file.
+def restore_memory_state(
+    text: str | None, policy_name: str, *, pod_level: bool, wrapped: bool = False, root: str = ROOT
+) -> MemoryState:
+    """Restore what a starting kubelet finds; empty if there is no file. :param wrapped: by one that writes V3.
 
     :raises CheckpointError: with the kubelet's whole message.
     """
     if text is None:
         return MemoryState()
     try:
-        found = _first_that_reads(text, pod_level)
+        found = _newest(text) if wrapped else _first_that_reads(text, pod_level)
         if found.policy_name != policy_name:
             names = f"configured policy {quote(policy_name)} differs from state checkpoint policy"
             raise CheckpointError(f"[memorymanager] {names} {quote(found.policy_name)}")
-        return found.state
     except CheckpointError as error:
         remedy = f"please drain this node and delete the memory manager checkpoint file {quote(f'{root}/{FILE}')}"
         message = f"could not restore state from checkpoint: {error}, {remedy} before restarting Kubelet"
         raise CheckpointError(message) from None
+    if wrapped and not pod_level:
+        found.state.pod_entries.clear()
+    return found.state
+
+
+def _newest(text: str) -> MemoryCheckpoint:
+    """Read as a kubelet that writes V3: a spoilt V3 is refused, whatever older versions could be made of it."""
+    try:
+        found = parse_memory_checkpoint(text, 3)
+        problem = "" if found.checksum_ok else CORRUPT
+    except CheckpointError as error:
+        problem = str(error)
+    if not problem:
+        return found
+    if is_wrapped(load_object(text, f"{_STRUCT}V1")):
+        raise CheckpointError(f"could not load v3 checkpoint: {problem}")
+    return _first_that_reads(text, pod_level=True)
 
 
 def _first_that_reads(text: str, pod_level: bool) -> MemoryCheckpoint:
@@ -234,9 +285,17 @@ def _first_that_reads(text: str, pod_level: bool) -> MemoryCheckpoint:
 def read_memory_checkpoint(text: str, where: str) -> MemoryCheckpoint:
     """Read a checkpoint of any version from a node, for judging: a wrong checksum is reported, not refused.
 
-    :raises InputError: it is no checkpoint.
+    :raises InputError: it is no checkpoint, or of a version that is not known.
     """
     try:
+        outer = load_object(text, _STRUCT)
+        refuse_unknown(outer, _FILE_FIELDS, where, "version 1 to 3")
+        if is_wrapped(outer):
+            newest = parse_memory_checkpoint(text, 3)
+            if newest.checksum_ok:
+                data = load_object(outer["data"], _STRUCT)
+                refuse_unknown(data, _CONTENT, f"{where}, data", "the fields of version 3")
+            return newest
         newest = parse_memory_checkpoint(text, 2)
         if newest.checksum_ok:
             return newest

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from toolkit.allocation.checkpoint.cpu import FILE as CPU_FILE
 from toolkit.allocation.checkpoint.cpu import read_cpu_checkpoint
+from toolkit.allocation.checkpoint.format import UnknownVersionError
 from toolkit.allocation.checkpoint.memory import FILE as MEMORY_FILE
 from toolkit.allocation.checkpoint.memory import read_memory_checkpoint
 from toolkit.errors import InputError
@@ -25,7 +26,7 @@ def cpu_state_file(text: str) -> CpuStateFile:
     try:
         found = read_cpu_checkpoint(text, CPU_FILE)
     except InputError as error:
-        return CpuStateFile(text=text, problem=str(error))
+        return CpuStateFile(text=text, problem=str(error), unknown=isinstance(error, UnknownVersionError))
     return CpuStateFile(
         text=text,
         version=found.version,
@@ -48,7 +49,7 @@ def memory_state_file(text: str) -> MemoryStateFile:
     try:
         found = read_memory_checkpoint(text, MEMORY_FILE)
     except InputError as error:
-        return MemoryStateFile(text=text, problem=str(error))
+        return MemoryStateFile(text=text, problem=str(error), unknown=isinstance(error, UnknownVersionError))
     state = found.state
     return MemoryStateFile(
         text=text,

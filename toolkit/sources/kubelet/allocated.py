@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from toolkit.allocation.checkpoint.format import CheckpointError, fnv32a, load_object
+from toolkit.allocation.checkpoint.format import CheckpointError, load_object, text_checksum
 from toolkit.model.node_reading import NodeReading
 from toolkit.sources.kubelet.json_parts import mapping
 from toolkit.text.wording import kind_of
@@ -47,11 +47,6 @@ def problems(reading: NodeReading) -> tuple[tuple[str, str], ...]:
     return tuple((part, "" if state is None else _read(state).problem) for part, state in files)
 
 
-def checksum(data: str) -> int:
-    """Return the checksum of a file whose content is this text: the hash of its dump, in which a text has its type."""
-    return fnv32a(f"(string){data}")
-
-
 @lru_cache(4)
 def _read(state: str) -> Allocations:
     """Read a file once for all that ask for it, and for all readings in which it says the same: nothing changes it."""
@@ -60,7 +55,7 @@ def _read(state: str) -> Allocations:
         data = outer.get("data")
         if not isinstance(data, str):
             return Allocations(problem=f"its data is {kind_of(data)}; expected text")
-        if type(outer.get("checksum")) is not int or outer["checksum"] != checksum(data):
+        if type(outer.get("checksum")) is not int or outer["checksum"] != text_checksum(data):
             return Allocations(problem="the checksum is not that of the content")
         entries = load_object(data, _STRUCT).get("entries")
     except CheckpointError as error:

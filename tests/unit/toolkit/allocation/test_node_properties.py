@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,9 +16,11 @@ from toolkit.allocation.checkpoint.memory import restore_memory_state
 from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
+from toolkit.kubernetes.kubelet_version import SERIES
 from toolkit.kubernetes.node_config import NodeConfig, read_settings
 from toolkit.kubernetes.pod import Pod
 from toolkit.kubernetes.pod_reader import read_vector_pod
+from toolkit.kubernetes.releases import STATE_AS_TEXT
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
 
@@ -107,10 +110,12 @@ def check(node: Node) -> None:
         assert table.free + table.reserved == table.allocatable
         assert min(table.free, table.reserved) >= 0
     texts = node.checkpoints()
-    gate = node.gates.pod_level_managers
-    restored = restore_cpu_state(texts.cpu, policy.name, pod_level=gate)
+    gate, text = node.gates.pod_level_managers, bool(STATE_AS_TEXT.of(node.config.series))
+    assert text == ("dataChecksum" in (texts.cpu or "")) == ("dataChecksum" in (texts.memory or ""))
+    restored = restore_cpu_state(texts.cpu, policy.name, pod_level=gate, wrapped=text)
     assert restored == state.restarted()
-    assert restore_memory_state(texts.memory, node.config.memory_manager_policy, pod_level=gate) == node.memory.state
+    kept = restore_memory_state(texts.memory, node.config.memory_manager_policy, pod_level=gate, wrapped=text)
+    assert kept == node.memory.state
 
 
 ALL = ("none", "best-effort", "restricted", "single-numa-node")
@@ -121,6 +126,7 @@ ALL = ("none", "best-effort", "restricted", "single-numa-node")
 def test_a_node_keeps_its_books(data: st.DataObject) -> None:
     """Whatever pods come and go: disjoint, conserved, never reserved, and everything is back at the end."""
     config = data.draw(configs(topology=ALL, pod_level=data.draw(st.booleans())))
+    config = replace(config, series=data.draw(st.sampled_from([SERIES, (1, 37)])))
     machine = data.draw(machines())
     try:
         node, fresh = Node(config, machine), Node(config, machine)

@@ -19,9 +19,9 @@ from tests.unit.toolkit.sources.socket_server import (
     varint,
 )
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
+from toolkit.allocation.checkpoint.format import text_checksum
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.cpuset import CpuSet
-from toolkit.sources.kubelet.allocated import checksum
 
 SECRET = "hunter2"
 MAIN, BOX, WEB = "aa" * 32, "bb" * 32, "cc" * 32
@@ -33,7 +33,7 @@ KUBEPODS = "sys/fs/cgroup/kubepods"
 def allocations_text(entries: Mapping[str, object]) -> str:
     """The text of a kubelet's file of allocations. :param entries: by UID of the pod."""
     data = json.dumps({"entries": entries})
-    return json.dumps({"data": data, "checksum": checksum(data)})
+    return json.dumps({"data": data, "checksum": text_checksum(data)})
 
 
 def files_of(root: Path, endpoint: str) -> None:

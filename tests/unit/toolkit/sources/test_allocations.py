@@ -8,8 +8,9 @@ import pytest
 
 from tests.unit.toolkit.sources.edited import DATA, Files, allocations, capture, document, failed, rows
 from tests.unit.toolkit.sources.made_node import allocations_text
+from toolkit.allocation.checkpoint.format import text_checksum
 from toolkit.sources.kubelet.allocated import allocations as read_allocations
-from toolkit.sources.kubelet.allocated import checksum, problems
+from toolkit.sources.kubelet.allocated import problems
 from toolkit.sources.kubelet.bundle import reading_of
 
 ALLOCATED, ACTUATED = "kubelet/allocated_pods_state", "kubelet/actuated_pods_state"
@@ -22,7 +23,7 @@ def test_the_checksum_of_recorded_files_is_reproduced(name: str) -> None:
     files = capture(name.removesuffix(".tar.gz"))
     for file in (ALLOCATED, ACTUATED):
         state = json.loads(files[file])
-        assert state["checksum"] == checksum(state["data"])
+        assert state["checksum"] == text_checksum(state["data"])
     assert problems(reading_of(files)) == (("allocated_pods", ""), ("actuated_pods", ""))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import tarfile
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.unit.toolkit.sources.edited import (
     CONFIG,
     DATA,
     STATE,
+    Files,
     asked,
     capture,
     configure,
@@ -25,6 +27,7 @@ from tests.unit.toolkit.sources.edited import (
     rows,
     write_state,
 )
+from toolkit.allocation.checkpoint.format import fnv32a
 from toolkit.cli.claims import command as claims_command
 from toolkit.cli.judge import command as judge_command
 from toolkit.errors import InputError
@@ -298,3 +301,39 @@ def test_an_archive_without_its_end_is_truncated(tmp_path: Path) -> None:
         read_capture(path)
     path.write_bytes(gzip.compress(source))
     assert read_capture(path).cgroups
+
+
+def rewritten(files: Files, *, wrong: int = 0, **more: object) -> Files:
+    """The same node under v1.37: its CPU Manager's file is V4. :param wrong: what its checksum is off by."""
+    state = json.loads(files[STATE])
+    body = {key: state[key] for key in ("policyName", "defaultCpuSet", "entries", "podEntries") if key in state}
+    data = json.dumps(body, separators=(",", ":"))
+    checksum = fnv32a(f"(string){data}") ^ wrong
+    return {
+        **files,
+        STATE: json.dumps({**body, "checksum": 0, "data": data, "dataChecksum": checksum, **more}).encode(),
+    }
+
+
+@pytest.mark.parametrize("start", ["A-2", "A2-4", "B1-4", "B2-2", "D-5"])
+def test_a_state_file_of_v137_is_judged_as_one_before_it(start: str) -> None:
+    """V4 says the same, with the content once more as text."""
+    files = capture(start)
+    before, after = judged(files), judged(rewritten(files))
+    assert {key: one.outcome for key, one in before.items()} == {key: one.outcome for key, one in after.items()}
+    assert after["checkpoint", "cpu_manager_state"].measures["version"] == 4
+
+
+def test_a_spoilt_v4_fails_and_an_unknown_version_is_undecided() -> None:
+    """A kubelet does not start from the one; what the other promises is not known, and nothing is made of it."""
+    spoilt = judged(rewritten(capture("B2-2"), wrong=1))["checkpoint", "cpu_manager_state"]
+    assert (spoilt.outcome, "checksum" in spoilt.reason) == ("failed", True)
+    files = rewritten(capture("B2-2"), shards=[])
+    found = judged(files)
+    unknown = found["checkpoint", "cpu_manager_state"]
+    assert (unknown.outcome, "of a version that is not known here: it has shards" in unknown.reason) == (
+        "undecided",
+        True,
+    )
+    assert "failed" not in {one.outcome for one in found.values()}
+    assert not any(row["cpus"] for row in rows(files).values())

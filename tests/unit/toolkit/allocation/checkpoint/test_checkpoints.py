@@ -17,7 +17,7 @@ from toolkit.allocation.checkpoint.cpu import (
     restore_cpu_state,
     write_cpu_checkpoint,
 )
-from toolkit.allocation.checkpoint.format import CheckpointError, fnv32a
+from toolkit.allocation.checkpoint.format import CheckpointError, UnknownVersionError, fnv32a
 from toolkit.allocation.checkpoint.memory import (
     memory_hashed_text,
     read_memory_checkpoint,
@@ -258,3 +258,88 @@ def test_state_files_of_real_nodes_are_reproduced() -> None:
                 seen += 1
 
     assert seen > 40
+
+
+PLR = CpuState("static", CpuSet.parse("0,4-7"), {"p": {"c": CpuSet.parse("1")}}, {"p": CpuSet.parse("1-3")})
+V4 = (
+    r'{"policyName":"static","defaultCpuSet":"0,4-7","entries":{"p":{"c":"1"}},"podEntries":{"p":{"cpuSet":"1-3"}},'
+    r'"checksum":0,"data":"{\"policyName\":\"static\",\"defaultCpuSet\":\"0,4-7\",\"entries\":{\"p\":{\"c\":\"1\"}},'
+    r'\"podEntries\":{\"p\":{\"cpuSet\":\"1-3\"}}}","dataChecksum":790629643}'
+)
+"""Made by hand from the source of v1.37; the checksum is computed as that of a real ``allocated_pods_state``."""
+
+
+def test_v137_writes_the_content_as_text_whatever_the_gate() -> None:
+    """V4: the fields of V3 with a checksum of 0, the same as text, and the text's checksum; V3 of memory likewise."""
+    assert write_cpu_checkpoint(PLR, pod_level=True, wrapped=True) == V4
+    assert restore_cpu_state(V4, "static", pod_level=True, wrapped=True) == PLR
+    off = write_cpu_checkpoint(PLR, pod_level=False, wrapped=True)
+    assert "podEntries" not in off
+    assert json.loads(off)["dataChecksum"] == fnv32a("(string)" + json.loads(off)["data"])
+    for example in MEMORY:
+        gate = example["PodLevelResourceManagers"]
+        state = restore_memory_state(example["content"], policy(example), pod_level=gate)
+        written = write_memory_checkpoint(policy(example), state, pod_level=gate, wrapped=True)
+        assert restore_memory_state(written, policy(example), pod_level=gate, wrapped=True) == state
+        assert read_memory_checkpoint(written, "f").version == 3
+        # A kubelet before it reads V1, whatever its gate: what pods have as a whole is lost.
+        old = [restore_memory_state(written, policy(example), pod_level=one) for one in (True, False)]
+        assert (old[0].entries, old[0].pod_entries) == (state.entries, {})
+        assert old[0] == old[1]
+
+
+def test_v137_starts_from_what_older_kubelets_wrote() -> None:
+    """V3 and V2 are read with their own checksums, V1 no more; pods' sets are passed over with the gate off."""
+    old, new = (write_cpu_checkpoint(PLR, pod_level=gate) for gate in (False, True))
+    assert restore_cpu_state(new, "static", pod_level=True, wrapped=True) == PLR
+    for text in (old, new, V4):
+        assert restore_cpu_state(text, "static", pod_level=False, wrapped=True) == PLR._replace(pods={})
+    one = '{"policyName":"static","defaultCpuSet":"0","entries":{"id":"1"},"checksum":0}'
+    assert "CPUManagerCheckpointV2.entries" in refused(one, wrapped=True, containers={"id": ("p", "c")})
+
+
+def test_an_older_kubelet_reads_v4_without_what_pods_have() -> None:
+    """Downgraded: V4 is read as V2, whose checksum may be 0. Source: kubernetes issue 139069."""
+    for gate in (False, True):
+        assert restore_cpu_state(V4, "static", pod_level=gate) == PLR._replace(pods={})
+
+
+def test_a_spoilt_v4_is_refused_and_not_read_as_an_older_one() -> None:
+    """A kubelet v1.37 does not fall back from a file that has a content as text."""
+    wrong = V4.replace("790629643", "790629644")
+    assert refused(wrong, wrapped=True) == "could not load v4 checkpoint: checkpoint is corrupted"
+    torn = V4.replace(r'"data":"{', r'"data":"')
+    assert refused(torn, wrapped=True).startswith("could not load v4 checkpoint: failed to deserialize cpu manager ")
+    assert not read_cpu_checkpoint(wrong, "f").checksum_ok
+    with pytest.raises(InputError, match="failed to deserialize cpu manager checkpoint data"):
+        read_cpu_checkpoint(torn, "f")
+    memory = write_memory_checkpoint("Static", MemoryState(), pod_level=False, wrapped=True)
+    spoilt = json.dumps(json.loads(memory) | {"dataChecksum": 1})
+    with pytest.raises(CheckpointError, match="could not load v3 checkpoint: checkpoint is corrupted"):
+        restore_memory_state(spoilt, "Static", pod_level=False, wrapped=True)
+
+
+def test_allocations_are_what_containers_have_after_a_resize() -> None:
+    """v1.38: first and resized sets of a container in the text; the fields beside it have no entries."""
+    sets = {"p": {"a": {"original": "1", "resized": ""}, "b": {"original": "2", "resized": "2-3"}}}
+    data = json.dumps({"policyName": "static", "defaultCpuSet": "0", "allocations": sets})
+    outer = {"policyName": "static", "defaultCpuSet": "0", "checksum": 0}
+    text = json.dumps(outer | {"data": data, "dataChecksum": fnv32a(f"(string){data}")})
+    found = read_cpu_checkpoint(text, "f")
+    assert (found.version, found.checksum_ok, found.entries) == (4, True, {"p": {"a": "1", "b": "2-3"}})
+
+
+@pytest.mark.parametrize("kind", ["file", "data"])
+def test_a_version_that_is_not_known_is_not_read_as_an_older_one(kind: str) -> None:
+    """A field that no known version has, in the file or in its text, makes the whole unknown."""
+    data = json.loads(V4)
+    if kind == "file":
+        data["shards"] = []
+    else:
+        data["data"] = data["data"][:-1] + ',"shards":[]}'
+        data["dataChecksum"] = fnv32a("(string)" + data["data"])
+    with pytest.raises(UnknownVersionError, match="of a version that is not known here: it has shards"):
+        read_cpu_checkpoint(json.dumps(data), "f")
+    memory = json.loads(write_memory_checkpoint("Static", MemoryState(), pod_level=False, wrapped=True))
+    with pytest.raises(UnknownVersionError):
+        read_memory_checkpoint(json.dumps(memory | {"shards": []}), "f")
