@@ -203,7 +203,10 @@ def label(report: Report) -> str:
 def _sources(
     reports: Sequence[Report], recorded: Recorded | None, now_s: float, max_age_s: float
 ) -> tuple[list[Source], list[Report]]:
-    """Return what a row rests on, and the reports that count: the newest of each kind that is new enough."""
+    """Return what a row rests on, and the reports that count: the newest of each kind that is new enough.
+
+    A file that cannot be read takes the place of no other: it counts beside it, unless the other is newer.
+    """
     sources, chosen = [], []
     named, at_s = "", None
     if recorded is not None:
@@ -213,15 +216,22 @@ def _sources(
         sources.append(_of_record(recorded, named, reports, at_s, now_s, max_age_s))
     latest: dict[str, Report] = {}
     for report in sorted(reports, key=lambda one: (one.path == named, one.ended_s or 0.0)):
-        latest[report.kind] = report
-    for kind, report in sorted(latest.items()):
+        if not report.broken:
+            latest[report.kind] = report
+    broken = [one for one in reports if one.broken and (one.path == named or not _older(one, latest.get(one.kind)))]
+    for report in sorted((*latest.values(), *broken), key=lambda one: (one.kind, one.path)):
         # Of what a play brought home, the controller's clock says how old it is.
         ended_s = at_s if report.path == named and at_s is not None else report.ended_s
-        source = _source(kind, report, ended_s, now_s, max_age_s)
+        source = _source(report.kind, report, ended_s, now_s, max_age_s)
         sources.append(source)
         if source.counts:
             chosen.append(report)
     return sources, chosen
+
+
+def _older(broken: Report, readable: Report | None) -> bool:
+    """Say whether a file that cannot be read is of an older run: by the names of the two, which begin with the time."""
+    return readable is not None and "" < broken.began < readable.began
 
 
 def _of_record(
@@ -282,7 +292,9 @@ def _not_passed(reports: Iterable[Report]) -> dict[str, Outcome]:
 
 def _notes(reports: Sequence[Report], chosen: Sequence[Report]) -> list[str]:
     notes = [note for report in chosen for note in report.notes]
-    older = len(reports) - len(chosen)
+    aside = [report for report in reports if not any(report is one for one in chosen)]
+    notes += [f"left aside, a newer one can be read: {report.cause}" for report in aside if report.broken]
+    older = sum(not report.broken for report in aside)
     if older:
         notes.append(f"{count(older, 'older report')} of it {'is' if older == 1 else 'are'} left aside")
     names = sorted({report.node for report in chosen if report.node})

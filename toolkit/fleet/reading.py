@@ -43,7 +43,7 @@ EVIDENCE_FILE = "evidence.json"
 BUNDLE_SUFFIX = f".bundle{SUFFIX}"
 """The end of the name that `pinproof bundle` gives unless told otherwise."""
 _TAR_HEADER_BYTES, _TAR_NAME_BYTES = 512, 100
-_RUN_ID = re.compile(r"\d{8}-\d{6}-(.+)-[0-9a-f]{6}", re.ASCII)
+_RUN_ID = re.compile(r"(\d{8}-\d{6})-(.+)-[0-9a-f]{6}", re.ASCII)
 UNKNOWN = HardwareClass(name="unknown", hash="")
 FINDINGS = 50
 """Of one file as many verdicts that did not pass are kept, the worst first; each rule's outcome is kept anyway."""
@@ -92,6 +92,7 @@ class Report:
     :param keys, values: the measures that gates compare, of verdicts of every outcome.
     :param broken: the file could not be read; ``cause`` says why.
     :param complete: all that fits was run, and every finding is among ``findings``.
+    :param began: as the run's name says it, in the node's own zone; empty: it does not.
     """
 
     path: str
@@ -103,6 +104,7 @@ class Report:
     broken: bool = False
     complete: bool = True
     started_at: str = ""
+    began: str = ""
     ended_s: float | None = None
     pinproof: str = ""
     kernel: str = ""
@@ -248,12 +250,12 @@ def read(
             said = _of_bundle(bundle)
         else:
             said = _parsed(place.path.name, content, path)
-        kind = _kind(place.path.parent.name if bundle is None else bundle.manifest.name)
-        report = _of_session(said, path) if isinstance(said, Session) else _of_result(said, path, kind)
+        run = place.path.parent.name if bundle is None else bundle.manifest.name
+        report = _of_session(said, path) if isinstance(said, Session) else _of_result(said, path, _kind(run))
     except InputError as error:
         return broken(place, str(error), hashlib.sha256(content).hexdigest() if content else "")
     sha256 = hashlib.sha256(content).hexdigest() if content else ""
-    return replace(report, folders=folders, sha256=sha256, notes=(*report.notes, *notes))
+    return replace(report, folders=folders, sha256=sha256, began=_began(run), notes=(*report.notes, *notes))
 
 
 def _content(path: Path) -> bytes:
@@ -271,7 +273,12 @@ def _folders(place: Found) -> tuple[str, ...]:
 
 def _kind(run: str) -> str:
     named = _RUN_ID.fullmatch(run)
-    return printable(named[1]) if named else "run"
+    return printable(named[2]) if named else "run"
+
+
+def _began(run: str) -> str:
+    named = _RUN_ID.fullmatch(run)
+    return named[1] if named else ""
 
 
 def broken(place: Found, cause: str, sha256: str = "") -> Report:
@@ -284,6 +291,7 @@ def broken(place: Found, cause: str, sha256: str = "") -> Report:
         kind="bundle" if is_packed(place.path) else kind,
         outcome=NodeOutcome.UNDECIDED,
         cause=printable(cause if path in cause else f"{path}: {cause}"),
+        began=_began(place.path.parent.name),
         sha256=sha256,
         broken=True,
     )

@@ -367,6 +367,31 @@ def test_of_each_kind_the_newest_counts(tmp_path: Path) -> None:
     assert {source["kind"] for source in answer["nodes"][0]["sources"]} == {"conformance", "watch"}
 
 
+def test_a_file_that_cannot_be_read_hides_no_older_one(tmp_path: Path) -> None:
+    """The broken one is the newest by the record, by its name, or by nothing: what the older one says stays; both are
+    named. One that is older by its name is left aside, and named."""
+    older = replace(session("a", fails="cpuset-containment"), session="20261128-010203-conformance-1a2b3c")
+    save(tmp_path, "a", older, job="conformance-1")
+    newer = save(tmp_path, "a", replace(session("a"), session="20261128-020304-conformance-1a2b3d"))
+    newer.write_text("{")
+    for recorded_too in (False, True):
+        if recorded_too:
+            record(tmp_path, "a", NodeOutcome.UNDECIDED, newer)
+        code, answer = asked(tmp_path)
+        assert (code, rows(answer)) == (1, {"a": "failed"})
+        assert "cpuset-containment" in why(answer, "a")
+        assert str(newer) in {source["path"] for source in answer["nodes"][0]["sources"]}
+
+    (tmp_path / "a/record.json").unlink()
+    save(tmp_path, "a", replace(older, outcome=recorded().outcome, scenarios=recorded().scenarios), job="conformance-1")
+    assert rows(asked(tmp_path)[1]) == {"a": "undecided"}
+
+    save(tmp_path, "a", replace(session("a"), session="20261128-030405-conformance-1a2b3e"), job="conformance-3")
+    code, answer = asked(tmp_path)
+    assert (code, rows(answer)) == (0, {"a": "passed"})
+    assert any(str(newer) in note and "left aside" in note for note in answer["nodes"][0]["notes"])
+
+
 def of_now(escaped: bool) -> Any:
     """Evidence of this hour; ``db`` ran outside."""
     made = replace(evidence(), started_at=at(3600))
