@@ -34,6 +34,7 @@ from toolkit.model.sandbox import Sandbox
 from toolkit.model.scenario import Scenario
 from toolkit.model.serde import MAX_FILE_BYTES, from_data
 from toolkit.model.session import Session
+from toolkit.model.session_text import with_names
 from toolkit.model.stage_text import StageText, indent_of, written
 from toolkit.model.verdict import Verdict
 from toolkit.regular_file import read_regular
@@ -352,4 +353,4 @@ def _parse(content: bytes, stage: str, kind: type[T], where: str) -> T:
         raise InputError(where, found, _schema(stage))
     if kind not in (Result, Session):
         del data["schema"]
-    return from_data(kind, data, where)
+    return from_data(kind, with_names(data, where) if kind is Session else data, where)

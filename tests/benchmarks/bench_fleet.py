@@ -44,8 +44,8 @@ def summaries(place: Path, number: int) -> None:
         data["outcome"] = "failed" if index % 40 == 0 else "passed"
         for scenario in data["scenarios"]:
             scenario["outcome"], scenario["others"] = "passed", []
-            for about in scenario.get("measures", {}).values():
-                about.update({name: vary(value, numbers) for name, value in about.items()})
+            for of_rule in scenario.get("measures", {}).values():
+                of_rule.update({about: [vary(one, numbers) for one in values] for about, values in of_rule.items()})
         if index % 40 == 0:
             bad = {
                 "rule": "cpuset-containment",
@@ -60,8 +60,10 @@ def summaries(place: Path, number: int) -> None:
         (folder / "session.json").write_text(text + "\n")
 
 
-def vary(value: float, numbers: random.Random) -> float:
+def vary(value: float | None, numbers: random.Random) -> float | None:
     """Return a measure of another node."""
+    if value is None:
+        return None
     other = value * numbers.uniform(0.95, 1.05)
     return int(other) if isinstance(value, int) else float(f"{other:.6g}")
 

@@ -25,8 +25,9 @@ from toolkit.cli.sessions import is_session, judged_session, located, opened
 from toolkit.disk import write_output
 from toolkit.errors import InputError
 from toolkit.fleet.policy import parse_policy
-from toolkit.model.serde import read_text, to_bytes
+from toolkit.model.serde import read_text
 from toolkit.model.session import FILE
+from toolkit.model.session_text import session_text
 from toolkit.packed import MAX_PACKED_BYTES, SUFFIX, archive, directory_files, is_packed, lay_out, read_packed
 from toolkit.regular_file import read_regular
 from toolkit.report.statement import Statement, of_run, of_session, render_statement
@@ -34,6 +35,7 @@ from toolkit.session.redaction import Names, collect, collect_session, redacted_
 from toolkit.store import STAGES, load_session
 from toolkit.text import names
 from toolkit.verbs import VERBS
+from validators.registry import measure_of
 
 MAX_POLICY_BYTES = 1024 * 1024
 
@@ -197,7 +199,7 @@ def _redacted(evidence: _Evidence, place: Path, found: Names) -> _Evidence:
     files = {name: archive(redacted_run(place / str(number), found)) for number, name in enumerate(packed)}
     files = {found.clean(name): content for name, content in files.items()}
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    index = {FILE: to_bytes(redacted_session(session, found, digests))}
+    index = {FILE: session_text(redacted_session(session, found, digests), measure_of).encode()}
     refuse_left(index, found)
     return replace(evidence, name=found.clean(evidence.name), files={**index, **files})
 

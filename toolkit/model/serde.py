@@ -112,10 +112,14 @@ def to_lean_json(value: object) -> str:
 
     What must be said is always written, and the schema's name first.
     """
-    data = _adapter(type(value)).dump_python(value, mode="json", exclude_defaults=True)
+    return printable_json(pydantic_core.to_json(lean_data(value), inf_nan_mode="null").decode())
+
+
+def lean_data(value: object) -> dict[str, Any]:
+    """Turn a stage value into JSON-ready data, as :func:`to_lean_json` writes it."""
+    data: dict[str, Any] = _adapter(type(value)).dump_python(value, mode="json", exclude_defaults=True)
     schema = getattr(value, "schema", None)
-    stated = data if schema is None else {"schema": schema, **data}
-    return printable_json(pydantic_core.to_json(stated, inf_nan_mode="null").decode())
+    return data if schema is None else {"schema": schema, **data}
 
 
 def printable_json(text: str) -> str:

@@ -92,7 +92,7 @@ class SessionScenario:
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What ``session.json`` holds.
+    """What ``session.json`` holds; how its measures stand there, :mod:`toolkit.model.session_text` says.
 
     :param cmdline, cgroup: the kernel's command line, and ``v2``, ``hybrid`` or ``v1``: facts that fleets compare.
     :param complete: all scenarios that fit were run; a signal or other work may have ended it before.

@@ -17,6 +17,7 @@ from toolkit.model.identity import Identity, digest
 from toolkit.model.scenario import Scenario
 from toolkit.model.serde import to_data, to_lean_json
 from toolkit.model.session import FILE, MAX_REASON, Session, SessionControl, SessionScenario, SessionVerdict
+from toolkit.model.session_text import session_text
 from toolkit.model.verdict import Measure, Outcome, Verdict, worst
 from validators.registry import measure_of
 
@@ -77,9 +78,7 @@ def save_session(folder: Path, session: Session) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(str(folder), error.strerror or str(error), "a directory that can be written") from None
-    # Thousands of these files are read together: what says nothing is left out, and a scenario is a line.
-    text = to_lean_json(session).replace('{"name":', '\n{"name":')
-    return write_atomically(folder / FILE, text + "\n")
+    return write_atomically(folder / FILE, session_text(session, measure_of))
 
 
 def _scenario(result: ScenarioResult) -> SessionScenario:
