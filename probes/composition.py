@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from probes.actions.witness import ActionWitness
 from probes.builder import Request
@@ -23,7 +22,7 @@ from probes.switches.witness import Switches
 from probes.witness import Witness
 from probes.writes.witness import WriteWitness
 
-WITNESSES: tuple[type[Witness[Any]], ...] = (
+WITNESSES: tuple[type[Witness], ...] = (
     # Nothing, or little, that has to be read at a certain moment:
     OwnCost,
     Memory,
@@ -45,7 +44,7 @@ WITNESSES: tuple[type[Witness[Any]], ...] = (
 
 
 def new_ledger(
-    root: Path, options: ObserveOptions | None = None, witnesses: Sequence[type[Witness[Any]]] = WITNESSES
+    root: Path, options: ObserveOptions | None = None, witnesses: Sequence[type[Witness]] = WITNESSES
 ) -> Ledger:
     """Return the programs of these witnesses, not yet loaded."""
     return Ledger(root, options or ObserveOptions(), sides(witnesses))
@@ -56,6 +55,6 @@ def build_request(root: Path, options: ObserveOptions) -> Request:
     return Ledger.request(root, options, sides(WITNESSES))
 
 
-def sides(witnesses: Sequence[type[Witness[Any]]]) -> tuple[type[Side], ...]:
+def sides(witnesses: Sequence[type[Witness]]) -> tuple[type[Side], ...]:
     """Return what they have in the kernel besides the ledger, in the order of compilation."""
     return tuple(witness.SIDE for witness in witnesses if witness.SIDE is not None)

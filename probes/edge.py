@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any
 
 from probes.readings import Moment
 from probes.state import State
-from probes.witness import Witness
+from probes.witness import Edge, Witness
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """``found``: by witness. Read as the end of one window it is the beginning of the next."""
-
-    moment: Moment
-    found: dict[Witness[Any], Any]
-
-
-def read_edge(state: State, witnesses: tuple[Witness[Any], ...], turn: bool = True) -> Edge:
+def read_edge(state: State, witnesses: tuple[Witness, ...], turn: bool = True) -> Edge:
     """Read everything at one end of a window, in the same order at both ends.
 
     :param turn: turn the ledger's window over; otherwise what is running is only counted up to now.
@@ -37,12 +27,13 @@ def read_edge(state: State, witnesses: tuple[Witness[Any], ...], turn: bool = Tr
     else:
         ledger.split(ledger.sampled())
     turned = time.monotonic_ns()
-    found: dict[Witness[Any], Any] = {}
-    later = [(witness, steps) for witness, steps in reversed(under_way) if not _ended(witness, steps, found)]
+    found: list[object] = []
+    later = [(witness, steps) for witness, steps in reversed(under_way) if not _ended(steps, found)]
     for witness, steps in later:
-        if not _ended(witness, steps, found):
+        if not _ended(steps, found):
             raise RuntimeError(f"{type(witness).__name__} yields more than twice at an edge")
-    return Edge(Moment(at_ns=now, turn_ns=turned - now, online=ledger.online(), wall_ns=now + wall_offset_ns()), found)
+    moment = Moment(at_ns=now, turn_ns=turned - now, online=ledger.online(), wall_ns=now + wall_offset_ns())
+    return Edge(moment, tuple(one for one in found if one is not None))
 
 
 PAIRS = 5
@@ -65,11 +56,11 @@ def wall_offset_ns() -> int:
     return offset_ns
 
 
-def _ended(witness: Witness[Any], steps: Generator[None, None, Any], found: dict[Witness[Any], Any]) -> bool:
+def _ended(steps: Generator[None, None, object], found: list[object]) -> bool:
     """Let a witness go on; returns whether it has come to its end, and keeps what it has read."""
     try:
         next(steps)
     except StopIteration as end:
-        found[witness] = end.value
+        found.append(end.value)
         return True
     return False

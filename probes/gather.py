@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from probes.edge import Edge
 from probes.readings import Frame, Readings, Watched
 from probes.state import State, nohz_full
 from probes.window import Window
+from probes.witness import Edge
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.model.evidence import Environment
 from toolkit.text import names
@@ -16,7 +16,7 @@ from toolkit.text import names
 def readings(state: State, window: Window) -> Readings:
     """Read what every witness knows of a window; called under the lock."""
     edge = window.end()
-    found = [watch.read(edge.found[witness], edge.moment) for witness, watch in window.watches.items()]
+    found = [watch.read(edge) for watch in window.watches.values()]
     return Readings(frame(state, window, edge), tuple(reading for reading in found if reading is not None))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from probes.composition import WITNESSES, new_ledger
 from probes.options import ObserveOptions
@@ -23,7 +22,7 @@ from toolkit.host.cgroupfs import Hierarchy
 def loaded(
     root: Path = Path("/"),
     options: ObserveOptions | None = None,
-    witnesses: Sequence[type[Witness[Any]]] = WITNESSES,
+    witnesses: Sequence[type[Witness]] = WITNESSES,
 ) -> Iterator[Ledger]:
     """Compile, load and attach the programs; give the ledger to one :class:`probes.observer.Observer` after the other.
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from probes import gather, lifecycle, loaded
 from probes.build import build
@@ -56,7 +55,7 @@ class Observer(Windows):
         options: ObserveOptions | None = None,
         on_violation: Callable[[Violation], None] | None = None,
         ledger: Ledger | None = None,
-        witnesses: Sequence[type[Witness[Any]]] = WITNESSES,
+        witnesses: Sequence[type[Witness]] = WITNESSES,
         kept: KeptFiles | None = None,
     ) -> None:
         if ledger is not None and options not in (None, ledger.options):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from probes.edge import Edge, read_edge
+from probes.edge import read_edge
 from probes.state import State
 from probes.subjects import Subject
-from probes.witness import W, Watch, Witness
+from probes.witness import Edge, W, Watch, Witness
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment, Transition
 
@@ -24,7 +23,7 @@ class Window:
     started_at: str
     environment: Environment | None = None
     """The machine as it was known when the window opened."""
-    watches: dict[Witness[Any], Watch[Any]] = field(default_factory=dict)
+    watches: dict[Witness, Watch] = field(default_factory=dict)
     last: Edge | None = None
     transitions: list[Transition] = field(default_factory=list)
     removed: list[Subject] = field(default_factory=list)
@@ -51,7 +50,7 @@ class Window:
         return self.last is not None
 
     @classmethod
-    def open(cls, state: State, witnesses: tuple[Witness[Any], ...], edge: Edge | None = None) -> Window:
+    def open(cls, state: State, witnesses: tuple[Witness, ...], edge: Edge | None = None) -> Window:
         """Open a window now, or at the edge at which the one before it has just been closed: nothing lies between."""
         edge = edge or read_edge(state, witnesses)
         window = cls(
@@ -62,7 +61,7 @@ class Window:
             environment=state.environment,
         )
         for witness in witnesses:
-            window.watches[witness] = witness.begin(window, edge.found[witness])
+            window.watches[witness] = witness.begin(window, edge)
         return window
 
     def watch(self, kind: type[W]) -> W:
@@ -83,8 +82,8 @@ class Window:
         self.counted_ns = time.monotonic_ns()
         self.watched_last = list(self.state.subjects.values())
         # As at the edge: nearest to the ledger's moment first.
-        for witness, watch in reversed(self.watches.items()):
-            watch.close(self.last.found[witness], self.last.moment)
+        for watch in reversed(self.watches.values()):
+            watch.close(self.last)
 
     def release(self) -> None:
         """Let go of what was watched: nothing asks for it any more.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from probes.state import State
 from probes.subjects import PodsRoot, Subject, Violation
@@ -20,7 +20,7 @@ from probes.window import Window
 from probes.witness import Witness
 from toolkit.model.claims import Claim, ClaimSet
 
-Kind = TypeVar("Kind", bound=Witness[Any])
+Kind = TypeVar("Kind", bound=Witness)
 
 
 class Windows(State):
@@ -34,7 +34,7 @@ class Windows(State):
         on_violation: Callable[[Violation], None] | None,
     ) -> None:
         super().__init__(claims, root, ledger)
-        self.witnesses: tuple[Witness[Any], ...] = ()
+        self.witnesses: tuple[Witness, ...] = ()
         """From the one that reads first at an edge of a window to the one nearest to the ledger's moment."""
         self.window: Window | None = None
         self.closing: Window | None = None

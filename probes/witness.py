@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from probes.programs import Side
 from probes.readings import Moment, Reading
@@ -24,9 +24,29 @@ from probes.state import State
 from probes.subjects import PodsRoot, Subject
 from toolkit.model.evidence import Transition
 
-E = TypeVar("E")
-"""What a witness reads at an edge; ``None`` for most."""
-W = TypeVar("W", bound="Watch[Any]")
+T = TypeVar("T")
+W = TypeVar("W", bound="Watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One end of a window: the ledger's own moment, and around it what witnesses read, each a value of its own type.
+
+    Read as the end of one window it is the beginning of the next.
+    """
+
+    moment: Moment
+    found: tuple[object, ...]
+
+    def of(self, kind: type[T]) -> T:
+        """Return what a witness read, by its type.
+
+        :raises KeyError: nothing read it.
+        """
+        for one in self.found:
+            if isinstance(one, kind):
+                return one
+        raise KeyError(kind.__name__)
 
 
 class OpenWindow(Protocol):
@@ -68,7 +88,7 @@ class OpenWindow(Protocol):
         """Take a transition whose start is CLOCK_MONOTONIC and whose end is now, or the window's."""
 
 
-class Watch(Generic[E]):
+class Watch:
     """One witness in one window."""
 
     def claim_added(self, subject: Subject) -> None:
@@ -95,12 +115,12 @@ class Watch(Generic[E]):
     def before_end(self) -> None:
         """Do what has to be done before the edge is read at which the window ends."""
 
-    def close(self, edge: E, moment: Moment) -> None:
+    def close(self, edge: Edge) -> None:
         """Keep what the next window would take away: the window has just ended at this edge."""
 
-    def read(self, edge: E, moment: Moment) -> Reading | None:
+    def read(self, edge: Edge) -> Reading | None:
         """Return what is known of the window up to this edge. It may still be open, and be read again."""
-        del edge, moment
+        del edge
         return None
 
 
@@ -119,7 +139,7 @@ class Chore:
     may_wait: Callable[[], bool] = lambda: False
 
 
-class Witness(Generic[E]):
+class Witness:
     """A source of evidence, composed into an observer."""
 
     SIDE: ClassVar[type[Side] | None] = None
@@ -143,13 +163,14 @@ class Witness(Generic[E]):
         """Return what the listening thread does for it."""
         return ()
 
-    def begin(self, window: OpenWindow, first: E) -> Watch[E]:
-        """Begin with a window; ``first``: what was read at the edge at which it opened."""
+    def begin(self, window: OpenWindow, first: Edge) -> Watch:
+        """Begin with a window; ``first``: the edge at which it opened."""
         del window, first
         return Watch()
 
-    def edge(self, turn: bool) -> Generator[None, None, E | None]:
-        """Read what has to be read at an edge: yields once or twice, and returns what was read.
+    def edge(self, turn: bool) -> Generator[None, None, object]:
+        """Read what has to be read at an edge: yields once or twice, and returns what was read: a value of a type of
+        its own (:meth:`Edge.of`), or ``None``.
 
         Witnesses read in their order until they yield, then comes the ledger's own moment, then they go on in the
         opposite order: the last of the list is nearest to the moment on both sides. What yields a second time reads the

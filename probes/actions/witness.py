@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import NamedTuple
 
 from probes.actions.decoder import ActionReading, Dropped
 from probes.actions.reader import Actions, read_hierarchies
-from probes.readings import Moment
 from probes.windows import Windows
-from probes.witness import OpenWindow, Watch, Witness
-
-Around = tuple[Dropped, Dropped]
-"""Before and after the ledger's moment: what is dropped in between may be of either window, and counts for both."""
+from probes.witness import Edge, OpenWindow, Watch, Witness
 
 
-class ActionWatch(Watch[Around]):
+class DroppedAround(NamedTuple):
+    """Before and after the ledger's moment: what is dropped in between may be of either window, and counts for both."""
+
+    before: Dropped
+    after: Dropped
+
+
+class ActionWatch(Watch):
     """One window."""
 
-    def __init__(self, actions: Actions, window: OpenWindow, first: Around) -> None:
+    def __init__(self, actions: Actions, window: OpenWindow, first: DroppedAround) -> None:
         self._actions, self._window, self._first = actions, window, first
 
-    def read(self, edge: Around, moment: Moment) -> ActionReading:
+    def read(self, edge: Edge) -> ActionReading:
         """Return the window so far."""
-        del moment
         actions, number = self._actions, self._window.number
         return ActionReading(
-            first=self._first[0],
-            last=edge[1],
+            first=self._first.before,
+            last=edge.of(DroppedAround).after,
             moves=actions.moves(number),
             earlier=actions.left_before(number),
             affinities=actions.affinities(number),
@@ -35,7 +38,7 @@ class ActionWatch(Watch[Around]):
         )
 
 
-class ActionWitness(Witness[Around]):
+class ActionWitness(Witness):
     """What moved tasks and changed masks."""
 
     SIDE = Actions
@@ -43,16 +46,16 @@ class ActionWitness(Witness[Around]):
     def __init__(self, windows: Windows) -> None:
         self._actions, self._ledger = windows.ledger.side(Actions), windows.ledger
 
-    def begin(self, window: OpenWindow, first: Around) -> ActionWatch:
+    def begin(self, window: OpenWindow, first: Edge) -> ActionWatch:
         """Begin with a window."""
-        return ActionWatch(self._actions, window, first)
+        return ActionWatch(self._actions, window, first.of(DroppedAround))
 
-    def edge(self, turn: bool) -> Generator[None, None, Around]:
+    def edge(self, turn: bool) -> Generator[None, None, DroppedAround]:
         """Read how many were not reported, on both sides."""
         del turn
         before = self._dropped()
         yield
-        return before, self._dropped()
+        return DroppedAround(before, self._dropped())
 
     def forget_old(self) -> None:
         """Drop the windows before the present one."""

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from probes.cgroups.bandwidth import Below, CgroupCounters, lineage
 from probes.cgroups.decoder import BandwidthReading
 from probes.cgroups.lives import Lives, Reading
-from probes.readings import Moment
 from probes.state import State
 from probes.subjects import Subject
 from probes.switches.watch import SwitchWatch
 from probes.windows import Windows
-from probes.witness import OpenWindow, Watch, Witness
+from probes.witness import Edge, OpenWindow, Watch, Witness
 from toolkit.model.claims import Claim
 
 TURN_NS = 500_000_000
@@ -30,7 +29,7 @@ class StatEdge:
     below: Below = field(default_factory=dict)
 
 
-class BandwidthWatch(Watch[StatEdge]):
+class BandwidthWatch(Watch):
     """One window."""
 
     def __init__(self, state: State, counters: CgroupCounters, window: OpenWindow, first: StatEdge) -> None:
@@ -87,23 +86,22 @@ class BandwidthWatch(Watch[StatEdge]):
                 self._read_ns[level] = now_ns
         self._lives.read(cgroup, self._counters.read(cgroup), used)
 
-    def close(self, edge: StatEdge, moment: Moment) -> None:
+    def close(self, edge: Edge) -> None:
         """Take the last reading."""
-        del moment
-        self._take(edge)
+        self._take(edge.of(StatEdge))
 
-    def read(self, edge: StatEdge, moment: Moment) -> BandwidthReading:
+    def read(self, edge: Edge) -> BandwidthReading:
         """Return the window so far."""
-        del moment
+        last = edge.of(StatEdge)
         if not self._window.closed:
-            self._take(edge)
+            self._take(last)
         ledger = self._state.ledger
         return BandwidthReading(
             first_at_ns=self._first.at_ns,
-            last_at_ns=edge.at_ns,
+            last_at_ns=last.at_ns,
             accounts={cgroup: replace(account) for cgroup, account in self._lives.accounts.items()},
             base_ns=dict(self._base_ns),
-            below=(self._below, edge.below),
+            below=(self._below, last.below),
             silent=ledger.online() - ledger.sampled(),
         )
 
@@ -118,7 +116,7 @@ class BandwidthWatch(Watch[StatEdge]):
             self._lives.read(cgroup, reading, used[own[cgroup].ident] if cgroup in own else None)
 
 
-class Bandwidth(Witness[StatEdge]):
+class Bandwidth(Witness):
     """CPU time and throttling by the kernel's own counts."""
 
     def __init__(self, windows: Windows) -> None:
@@ -132,9 +130,9 @@ class Bandwidth(Witness[StatEdge]):
             self._counters = CgroupCounters(self._windows.hierarchy, self._windows.kept_counters)
         return self._counters
 
-    def begin(self, window: OpenWindow, first: StatEdge) -> BandwidthWatch:
+    def begin(self, window: OpenWindow, first: Edge) -> BandwidthWatch:
         """Begin with a window."""
-        return BandwidthWatch(self._windows, self.counters, window, first)
+        return BandwidthWatch(self._windows, self.counters, window, first.of(StatEdge))
 
     def edge(self, turn: bool) -> Generator[None, None, StatEdge]:
         """Read every level of every claim."""

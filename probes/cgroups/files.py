@@ -6,8 +6,9 @@ On a node with hundreds of claims all of them are read more seldom, and those th
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager
+from typing import NamedTuple
 
 from probes.cgroups.bandwidth import lineage
 from probes.cgroups.control_files import ControlFiles
@@ -15,21 +16,24 @@ from probes.cgroups.decoder import FileReading
 from probes.cgroups.file_reader import PERIOD_S, FileReader
 from probes.cgroups.known_files import KnownFiles
 from probes.loops import Loop
-from probes.readings import Moment
 from probes.subjects import Subject
 from probes.windows import Windows
-from probes.witness import Chore, OpenWindow, Watch, Witness
+from probes.witness import Chore, Edge, OpenWindow, Watch, Witness
 from probes.writes.witness import WriteWitness
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import CgroupFiles
 
-FileEdge = dict[str, CgroupFiles]
+
+class FileEdge(NamedTuple):
+    """The control files by cgroup."""
+
+    files: dict[str, CgroupFiles]
 
 
-class FileWatch(Watch[FileEdge]):
+class FileWatch(Watch):
     """One window. :attr:`files` is read by the thread, too."""
 
-    def __init__(self, known: KnownFiles, window: OpenWindow, first: FileEdge) -> None:
+    def __init__(self, known: KnownFiles, window: OpenWindow, first: Mapping[str, CgroupFiles]) -> None:
         self._known, self._window = known, window
         self._before = dict(first)
         self.files = ControlFiles(known, first, window.start_ns)
@@ -44,37 +48,38 @@ class FileWatch(Watch[FileEdge]):
         """Read them once more."""
         self._note(read_claim_files(self._known, [subject.claim]))
 
-    def close(self, edge: FileEdge, moment: Moment) -> None:
+    def close(self, edge: Edge) -> None:
         """Take the last reading."""
-        self._note(edge)
-        self.files.end(moment.at_ns)
+        self._note(edge.of(FileEdge).files)
+        self.files.end(edge.moment.at_ns)
 
-    def read(self, edge: FileEdge, moment: Moment) -> FileReading:
+    def read(self, edge: Edge) -> FileReading:
         """Return the window so far."""
+        last = edge.of(FileEdge).files
         if not self._window.closed:
-            self._note(edge)
+            self._note(last)
         files = self.files
         return FileReading(
             before=dict(self._before),
-            after=self._after(edge),
+            after=self._after(last),
             during=files.changes(self._window.start_ns),
             readings=files.readings,
-            gap_ns=files.gap_ns(moment.at_ns),
-            unwatched_ns=files.unwatched_ns(moment.at_ns),
+            gap_ns=files.gap_ns(edge.moment.at_ns),
+            unwatched_ns=files.unwatched_ns(edge.moment.at_ns),
             dropped=files.dropped,
             unsettled=files.unsettled(),
         )
 
-    def _note(self, found: FileEdge) -> None:
+    def _note(self, found: Mapping[str, CgroupFiles]) -> None:
         for files in found.values():
             self.files.note(files)
 
-    def _after(self, edge: FileEdge) -> tuple[CgroupFiles, ...]:
+    def _after(self, last: Mapping[str, CgroupFiles]) -> tuple[CgroupFiles, ...]:
         """Return the control files as last read of every cgroup that was watched, also of those that ended."""
         wanted = {level for subject in self._window.all_subjects() for level in lineage(subject.claim.cgroup)}
         found = []
         for cgroup in sorted(wanted):
-            files = edge.get(cgroup)
+            files = last.get(cgroup)
             if files is None or files.empty:
                 files = self.files.last(cgroup) or files
             if files is not None:
@@ -82,7 +87,7 @@ class FileWatch(Watch[FileEdge]):
         return tuple(found)
 
 
-class Files(Witness[FileEdge]):
+class Files(Witness):
     """Control files read back. Another pace is a class of its own, in an observer's ``witnesses``."""
 
     period_s = PERIOD_S
@@ -146,17 +151,17 @@ class Files(Witness[FileEdge]):
             self._known = KnownFiles(self._windows.hierarchy, self._windows.kept)
         return self._known
 
-    def begin(self, window: OpenWindow, first: FileEdge) -> FileWatch:
+    def begin(self, window: OpenWindow, first: Edge) -> FileWatch:
         """Begin with a window."""
         self._others = True
-        return FileWatch(self.known, window, first)
+        return FileWatch(self.known, window, first.of(FileEdge).files)
 
     def edge(self, turn: bool) -> Generator[None, None, FileEdge]:
         """Read the files of all claims: dear, and therefore far from the ledger's moment."""
         del turn
         found = read_claim_files(self.known, self._claims())
         yield
-        return found
+        return FileEdge(found)
 
     def forget_old(self) -> None:
         """Forget the cgroups that nothing watches any more."""
@@ -182,6 +187,6 @@ class Files(Witness[FileEdge]):
             return None
 
 
-def read_claim_files(known: KnownFiles, claims: list[Claim]) -> FileEdge:
+def read_claim_files(known: KnownFiles, claims: list[Claim]) -> dict[str, CgroupFiles]:
     """Read the control files of every claim's cgroup and its ancestors."""
     return known.read_all({level for claim in claims for level in lineage(claim.cgroup)})

@@ -15,7 +15,7 @@ from probes.cgroups.followed import Follower
 from probes.cgroups.pods_root import PodsFollower
 from probes.subjects import PodsRoot, Subject
 from probes.windows import Windows
-from probes.witness import OpenWindow, Watch, Witness
+from probes.witness import Edge, OpenWindow, Watch, Witness
 from toolkit.host import cgroupfs
 from toolkit.model import blind_spots
 from toolkit.model.evidence import Transition
@@ -89,7 +89,7 @@ def noted(window: OpenWindow, one: Subject, what: str, at_ns: int) -> None:
     window.transitions.append(Transition(claim=one.name, what=what, start_at_ns=at, end_at_ns=at, cause=one.cause))
 
 
-class Identities(Witness[None]):
+class Identities(Witness):
     """Follows the cgroups of an observer's claims, and that of all pods."""
 
     SIDE = ClaimedPaths
@@ -101,7 +101,7 @@ class Identities(Witness[None]):
         self._pods = PodsFollower(windows, self._names)
         self._count = 0
 
-    def begin(self, window: OpenWindow, first: None) -> Watch[None]:
+    def begin(self, window: OpenWindow, first: Edge) -> Watch:
         """Let a window know of cgroups that are being set up when it opens."""
         for subject in self._windows.subjects.values():
             if in_setup(subject, window.start_ns):

@@ -7,24 +7,22 @@ from collections.abc import Generator
 from probes.interrupts.decoder import InterruptReading, SoftirqCounts
 from probes.interrupts.reader import Interrupts
 from probes.node.system import read_softirqs
-from probes.readings import Moment
 from probes.windows import Windows
-from probes.witness import OpenWindow, Watch, Witness
+from probes.witness import Edge, OpenWindow, Watch, Witness
 
 
-class InterruptWatch(Watch[SoftirqCounts]):
+class InterruptWatch(Watch):
     """One window."""
 
     def __init__(self, interrupts: Interrupts, window: OpenWindow, first: SoftirqCounts) -> None:
         self._interrupts, self._window, self._first = interrupts, window, first
 
-    def read(self, edge: SoftirqCounts, moment: Moment) -> InterruptReading:
+    def read(self, edge: Edge) -> InterruptReading:
         """Return the window so far."""
-        del moment
         interrupts = self._interrupts
         return InterruptReading(
             first=self._first,
-            last=edge,
+            last=edge.of(SoftirqCounts),
             rows=interrupts.rows(self._window.number),
             cpus=interrupts.cpus,
             blind_spots=interrupts.blind_spots,
@@ -32,7 +30,7 @@ class InterruptWatch(Watch[SoftirqCounts]):
         )
 
 
-class InterruptWitness(Witness[SoftirqCounts]):
+class InterruptWitness(Witness):
     """Interrupts on the watched CPUs."""
 
     SIDE = Interrupts
@@ -40,9 +38,9 @@ class InterruptWitness(Witness[SoftirqCounts]):
     def __init__(self, windows: Windows) -> None:
         self._interrupts, self._root, self._ledger = windows.ledger.side(Interrupts), windows.root, windows.ledger
 
-    def begin(self, window: OpenWindow, first: SoftirqCounts) -> InterruptWatch:
+    def begin(self, window: OpenWindow, first: Edge) -> InterruptWatch:
         """Begin with a window."""
-        return InterruptWatch(self._interrupts, window, first)
+        return InterruptWatch(self._interrupts, window, first.of(SoftirqCounts))
 
     def edge(self, turn: bool) -> Generator[None, None, SoftirqCounts]:
         """Read the kernel's counts on both sides."""

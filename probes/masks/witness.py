@@ -14,11 +14,10 @@ from probes.masks.strays import Strays
 from probes.masks.thread import UnreadableError
 from probes.masks.threads import ThreadMasks
 from probes.masks.ways import Ways
-from probes.readings import Moment
 from probes.subjects import Subject
 from probes.switches.members import Joiners
 from probes.windows import Windows
-from probes.witness import OpenWindow, Watch, Witness
+from probes.witness import Edge, OpenWindow, Watch, Witness
 from toolkit.model import blind_spots
 
 RESTED_NS = 500_000_000
@@ -27,7 +26,7 @@ LAST_CPU_NS = 100_000_000
 """Unless a scan takes more CPU time than that, a third of a percent of a window of 30 s."""
 
 
-class MaskWatch(Watch[None]):
+class MaskWatch(Watch):
     """One window."""
 
     def __init__(self, windows: Windows, window: OpenWindow, pause_ns: int, ways: Ways, joiners: Joiners) -> None:
@@ -58,21 +57,20 @@ class MaskWatch(Watch[None]):
         """Follow a claim no longer."""
         self.masks.end(subject, at_ns)
 
-    def read(self, edge: None, moment: Moment) -> MaskReading:
+    def read(self, edge: Edge) -> MaskReading:
         """Return the window so far."""
-        del edge
         masks = self.masks
         return MaskReading(
             masks=masks.values(),
             scans=masks.scans,
-            gaps=masks.gaps(self.window.all_subjects(), moment.at_ns) if self._threads else (),
+            gaps=masks.gaps(self.window.all_subjects(), edge.moment.at_ns) if self._threads else (),
             dropped=dict(masks.rows.dropped),
             doubts={name: tuple(texts.values()) for name, texts in tuple(masks.doubts.items())},
             strays={name: tuple(rows.values()) for name, rows in tuple(masks.strays.items())},
         )
 
 
-class Masks(Witness[None]):
+class Masks(Witness):
     """The thread masks and policies of every claim."""
 
     SIDE = TaskIterator
@@ -94,7 +92,7 @@ class Masks(Witness[None]):
             return nullcontext()
         return Loop(self._windows, "pinproof-proc", self._scan, (blind_spots.Witness.MASKS,))
 
-    def begin(self, window: OpenWindow, first: None) -> MaskWatch:
+    def begin(self, window: OpenWindow, first: Edge) -> MaskWatch:
         """Begin with a window."""
         del first
         self._ways.begin()

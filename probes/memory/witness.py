@@ -5,22 +5,21 @@ from __future__ import annotations
 from probes.memory.decoder import MemoryReading
 from probes.memory.hugetlb import sample_hugetlb
 from probes.memory.pages import PageSampler
-from probes.readings import Moment
 from probes.windows import Windows
-from probes.witness import OpenWindow, Watch, Witness
+from probes.witness import Edge, OpenWindow, Watch, Witness
 from toolkit.host.pci_devices import read_devices
 
 
-class MemoryWatch(Watch[None]):
+class MemoryWatch(Watch):
     """One window."""
 
     def __init__(self, windows: Windows, window: OpenWindow) -> None:
         self._windows, self._window = windows, window
         self._pages = PageSampler()
 
-    def read(self, edge: None, moment: Moment) -> MemoryReading:
+    def read(self, edge: Edge) -> MemoryReading:
         """Return what is there now; pages of an open window are read again only when the last reading is old."""
-        del edge, moment
+        del edge
         windows = self._windows
         claims = [subject.claim for subject in self._window.present()]
         return MemoryReading(
@@ -30,13 +29,13 @@ class MemoryWatch(Watch[None]):
         )
 
 
-class Memory(Witness[None]):
+class Memory(Witness):
     """Where the claims' memory and devices are."""
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
 
-    def begin(self, window: OpenWindow, first: None) -> MemoryWatch:
+    def begin(self, window: OpenWindow, first: Edge) -> MemoryWatch:
         """Begin with a window."""
         del first
         return MemoryWatch(self._windows, window)

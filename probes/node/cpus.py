@@ -13,9 +13,8 @@ from contextlib import AbstractContextManager, contextmanager
 
 from probes.node.decoder import CpuReading
 from probes.node.presence import Presence
-from probes.readings import Moment
 from probes.windows import Windows
-from probes.witness import Chore, OpenWindow, Watch, Witness
+from probes.witness import Chore, Edge, OpenWindow, Watch, Witness
 from toolkit.host import cgroupfs
 from toolkit.host.hotplug import HotplugMonitor
 from toolkit.model.evidence import HotplugEvent, Transition
@@ -26,27 +25,27 @@ HOTPLUG_S = 0.25
 """From one look at the list of online CPUs to the next where nothing else says what went or came."""
 
 
-class CpuWatch(Watch[None]):
+class CpuWatch(Watch):
     """One window."""
 
     def __init__(self, monitor: HotplugMonitor, window: OpenWindow) -> None:
         self._monitor, self._window = monitor, window
         self.events: list[HotplugEvent] = []
 
-    def read(self, edge: None, moment: Moment) -> CpuReading:
+    def read(self, edge: Edge) -> CpuReading:
         """Return the window so far."""
-        del edge
+        end_ns = edge.moment.at_ns
         return CpuReading(
             events=tuple(self.events),
             lapses=tuple(
                 lapse.text
                 for lapse in self._monitor.lapses
-                if lapse.start_ns <= moment.at_ns and (lapse.end_ns is None or lapse.end_ns >= self._window.start_ns)
+                if lapse.start_ns <= end_ns and (lapse.end_ns is None or lapse.end_ns >= self._window.start_ns)
             ),
         )
 
 
-class Cpus(Witness[None]):
+class Cpus(Witness):
     """Which CPUs are online."""
 
     hotplug: HotplugMonitor
@@ -78,7 +77,7 @@ class Cpus(Witness[None]):
         if self.hotplug.events:
             self._look_for_cpus()
 
-    def begin(self, window: OpenWindow, first: None) -> CpuWatch:
+    def begin(self, window: OpenWindow, first: Edge) -> CpuWatch:
         """Begin with a window."""
         del first
         return CpuWatch(self.hotplug, window)

@@ -10,10 +10,9 @@ from probes.node.decoder import OwnEdge, OwnReading, SystemEdge, SystemReading, 
 from probes.node.system import read_system
 from probes.node.untraced import Untraced, read_again, read_counts, untraced
 from probes.node.waits import Inside, Waits
-from probes.readings import Moment
 from probes.subjects import Subject
 from probes.windows import Windows
-from probes.witness import OpenWindow, Watch, Witness
+from probes.witness import Edge, OpenWindow, Watch, Witness
 from toolkit.host import cgroupfs
 
 
@@ -31,40 +30,39 @@ class ThreadEdge:
     members: frozenset[int] = frozenset()
 
 
-class ThreadWatch(Watch[ThreadEdge]):
+class ThreadWatch(Watch):
     """One window."""
 
     def __init__(self, windows: Windows, first: ThreadEdge) -> None:
         self._windows, self._first = windows, first
         self._hidden: Untraced | None = None
 
-    def close(self, edge: ThreadEdge, moment: Moment) -> None:
+    def close(self, edge: Edge) -> None:
         """Look at the threads that the ledger never saw as soon as the window has closed: they may be gone later."""
-        del moment
-        self._hidden = self._untraced(edge)
+        self._hidden = self._untraced(edge.of(ThreadEdge))
 
-    def read(self, edge: ThreadEdge, moment: Moment) -> ThreadReading:
+    def read(self, edge: Edge) -> ThreadReading:
         """Return the window so far."""
-        del moment
-        hidden = self._hidden or self._untraced(edge)
-        return ThreadReading(first=self._first.delays, last=edge.delays, untraced=hidden)
+        last = edge.of(ThreadEdge)
+        hidden = self._hidden or self._untraced(last)
+        return ThreadReading(first=self._first.delays, last=last.delays, untraced=hidden)
 
     def _untraced(self, edge: ThreadEdge) -> Untraced:
         first = self._first
         return untraced(first.switches, edge.switches, first.members | edge.members, self._windows.root)
 
 
-class Threads(Witness[ThreadEdge]):
+class Threads(Witness):
     """How long claims' threads waited; threads that the kernel hides from its tracepoints."""
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
         self._waits: Waits | None = None
 
-    def begin(self, window: OpenWindow, first: ThreadEdge) -> ThreadWatch:
+    def begin(self, window: OpenWindow, first: Edge) -> ThreadWatch:
         """Begin with a window."""
         del window
-        return ThreadWatch(self._windows, first)
+        return ThreadWatch(self._windows, first.of(ThreadEdge))
 
     def edge(self, turn: bool) -> Generator[None, None, ThreadEdge]:
         """Read every thread's counters on both sides of the kernel's total, and last how long claims' threads waited.
@@ -95,28 +93,27 @@ class Threads(Witness[ThreadEdge]):
         return inside, frozenset(tid for one in others for tid in cgroupfs.tids(hierarchy, one.claim.cgroup))
 
 
-class SystemWatch(Watch[SystemEdge]):
+class SystemWatch(Watch):
     """One window."""
 
     def __init__(self, first: SystemEdge) -> None:
         self._first = first
 
-    def read(self, edge: SystemEdge, moment: Moment) -> SystemReading:
+    def read(self, edge: Edge) -> SystemReading:
         """Return both ends."""
-        del moment
-        return SystemReading(first=self._first, last=edge)
+        return SystemReading(first=self._first, last=edge.of(SystemEdge))
 
 
-class System(Witness[SystemEdge]):
+class System(Witness):
     """The kernel's own counters: next to the ledger's moment, on both sides."""
 
     def __init__(self, windows: Windows) -> None:
         self._root = windows.root
 
-    def begin(self, window: OpenWindow, first: SystemEdge) -> SystemWatch:
+    def begin(self, window: OpenWindow, first: Edge) -> SystemWatch:
         """Begin with a window."""
         del window
-        return SystemWatch(first)
+        return SystemWatch(first.of(SystemEdge))
 
     def edge(self, turn: bool) -> Generator[None, None, SystemEdge]:
         """Read ``/proc/stat`` twice."""
@@ -126,28 +123,27 @@ class System(Witness[SystemEdge]):
         return SystemEdge(before=before, after=read_system(self._root))
 
 
-class OwnWatch(Watch[OwnEdge]):
+class OwnWatch(Watch):
     """One window."""
 
     def __init__(self, first: OwnEdge) -> None:
         self._first = first
 
-    def read(self, edge: OwnEdge, moment: Moment) -> OwnReading:
+    def read(self, edge: Edge) -> OwnReading:
         """Return both ends."""
-        del moment
-        return OwnReading(first=self._first, last=edge)
+        return OwnReading(first=self._first, last=edge.of(OwnEdge))
 
 
-class OwnCost(Witness[OwnEdge]):
+class OwnCost(Witness):
     """What we cost, and what our programs missed."""
 
     def __init__(self, windows: Windows) -> None:
         self._ledger = windows.ledger
 
-    def begin(self, window: OpenWindow, first: OwnEdge) -> OwnWatch:
+    def begin(self, window: OpenWindow, first: Edge) -> OwnWatch:
         """Begin with a window."""
         del window
-        return OwnWatch(first)
+        return OwnWatch(first.of(OwnEdge))
 
     def edge(self, turn: bool) -> Generator[None, None, OwnEdge]:
         """Ask for the time of the process and of every program."""

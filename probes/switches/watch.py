@@ -6,7 +6,6 @@ import os
 from dataclasses import replace
 
 from probes.cgroups.claimed_paths import ClaimedPaths
-from probes.readings import Moment
 from probes.state import State
 from probes.subjects import Subject
 from probes.switches import tally
@@ -16,14 +15,14 @@ from probes.switches.owners import CgroupNames
 from probes.switches.records import Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
 from probes.switches.shares import Shares
 from probes.switches.slots import Slots
-from probes.witness import OpenWindow, Watch
+from probes.witness import Edge, OpenWindow, Watch
 from toolkit.model.nesting import nested
 
 MAX_WAITING = 100_000
 """Intervals of one window that may wait for the kernel's word at a time."""
 
 
-class SwitchWatch(Watch[SwitchEdge]):
+class SwitchWatch(Watch):
     """One window of the ledger. Called under the lock."""
 
     def __init__(self, state: State, cgroups: CgroupNames, window: OpenWindow, first: SwitchEdge) -> None:
@@ -65,9 +64,9 @@ class SwitchWatch(Watch[SwitchEdge]):
         del made_ns
         self._cgroups.note(subject.cgroup_id, subject.path)
 
-    def close(self, edge: SwitchEdge, moment: Moment) -> None:
+    def close(self, edge: Edge) -> None:
         """Keep the rows: the next window but one takes their place in the kernel."""
-        del edge, moment
+        del edge
         present = self.window.present()
         rows = self._state.ledger.rows.of_each([subject.slot for subject in present], self.window.number)
         self._final |= zip((subject.ident for subject in present), rows, strict=True)
@@ -126,7 +125,7 @@ class SwitchWatch(Watch[SwitchEdge]):
         self.waiting = still[:MAX_WAITING]
         return found
 
-    def read(self, edge: SwitchEdge, moment: Moment) -> SwitchReading:
+    def read(self, edge: Edge) -> SwitchReading:
         """Return the window up to this edge."""
         state, offences, intruders = self._state, *self._collect()
         if intruders and self.window.closed:
@@ -134,15 +133,15 @@ class SwitchWatch(Watch[SwitchEdge]):
             self._cgroups.refresh_once(self._cgroups_made())
         return SwitchReading(
             first=self._first,
-            last=edge,
+            last=edge.of(SwitchEdge),
             rows={subject.ident: self.rows(subject) for subject in self.window.all_subjects()},
             cuts=dict(self._shares.cuts),
             joinings=dict(self._shares.joinings),
             offences=offences,
             intruders=intruders,
             cgroups={key.cgroup: self._cgroups[key.cgroup] for key in intruders},
-            bins=self.slots.read(self, moment.at_ns),
-            slot_gap=self.slots.gap(moment.at_ns),
+            bins=self.slots.read(self, edge.moment.at_ns),
+            slot_gap=self.slots.gap(edge.moment.at_ns),
             dropped=self._pieces_dropped + state.trails.forgotten - self._forgotten,
             observer_pid=os.getpid(),
             blind_spots=state.ledger.blind_spots,

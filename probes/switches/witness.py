@@ -30,7 +30,7 @@ from probes.switches.records import (
 from probes.switches.spreads import EVERY
 from probes.switches.watch import SwitchWatch
 from probes.windows import Windows
-from probes.witness import Chore, OpenWindow, Witness
+from probes.witness import Chore, Edge, OpenWindow, Witness
 from toolkit.model import blind_spots
 
 Key = TypeVar("Key", OffenceKey, IntruderKey)
@@ -39,7 +39,7 @@ EVENTS_S = 5.0
 HOUSEKEEPING_S = 2.0
 
 
-class Switches(Witness[SwitchEdge]):
+class Switches(Witness):
     """The last of the witnesses: its own counters are read next to the ledger's moment."""
 
     def __init__(self, windows: Windows) -> None:
@@ -78,9 +78,9 @@ class Switches(Witness[SwitchEdge]):
         """Know its cgroup by name, for what ran there before it was a claim's."""
         self._cgroups.note(subject.cgroup_id, subject.path)
 
-    def begin(self, window: OpenWindow, first: SwitchEdge) -> SwitchWatch:
+    def begin(self, window: OpenWindow, first: Edge) -> SwitchWatch:
         """Begin with a window."""
-        return SwitchWatch(self._windows, self._cgroups, window, first)
+        return SwitchWatch(self._windows, self._cgroups, window, first.of(SwitchEdge))
 
     def edge(self, turn: bool) -> Generator[None, None, SwitchEdge]:
         """Read every CPU's counters.

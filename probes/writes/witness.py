@@ -6,13 +6,13 @@ import os
 import time
 from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, closing, nullcontext
+from typing import NamedTuple
 
 from probes.actions.reader import read_hierarchies
 from probes.cgroups.bandwidth import lineage
-from probes.readings import Moment
 from probes.subjects import Subject
 from probes.windows import Windows
-from probes.witness import OpenWindow, Watch, Witness
+from probes.witness import Edge, OpenWindow, Watch, Witness
 from probes.writes.decoder import WriteReading
 from probes.writes.directories import Directories, Table, WriteDirs
 from probes.writes.notices import Notices
@@ -24,12 +24,16 @@ MAX_EARLIER = 4096
 DEAF_NS = 10_000_000_000
 """So long after a write that was not reported nothing relies on it that all are: a flood seldom ends with it."""
 
-Around = tuple[int, int]
-"""Writes that were not reported, before and after the ledger's moment: those in between may be of either window, and
-count for both."""
+
+class UnsentAround(NamedTuple):
+    """Writes that were not reported, before and after the ledger's moment: those in between may be of either window,
+    and count for both."""
+
+    before: int
+    after: int
 
 
-class WriteWitness(Witness[Around]):
+class WriteWitness(Witness):
     """What wrote control files of claims' cgroups and of those above them."""
 
     SIDE = Writes
@@ -74,16 +78,16 @@ class WriteWitness(Witness[Around]):
         self.notices.wake(self._windows.ledger.end_by)
         return closing(self.notices)
 
-    def begin(self, window: OpenWindow, first: Around) -> WriteWatch:
+    def begin(self, window: OpenWindow, first: Edge) -> WriteWatch:
         """Begin with a window."""
-        return WriteWatch(self, window, first)
+        return WriteWatch(self, window, first.of(UnsentAround))
 
-    def edge(self, turn: bool) -> Generator[None, None, Around]:
+    def edge(self, turn: bool) -> Generator[None, None, UnsentAround]:
         """Read how many were not reported, on both sides."""
         del turn
         before = self.side.dropped()
         yield
-        return before, self.side.dropped()
+        return UnsentAround(before, self.side.dropped())
 
     def claiming(self, subject: Subject) -> None:
         """Watch its directories."""
@@ -122,10 +126,10 @@ def remember(earlier: dict[tuple[int, bytes], Write], old: Iterable[Write]) -> N
             earlier[event.cgroup, event.file] = before if before.said == event.said else event
 
 
-class WriteWatch(Watch[Around]):
+class WriteWatch(Watch):
     """One window."""
 
-    def __init__(self, witness: WriteWitness, window: OpenWindow, first: Around) -> None:
+    def __init__(self, witness: WriteWitness, window: OpenWindow, first: UnsentAround) -> None:
         self._witness, self._window, self._first = witness, window, first
 
     def cgroup_changed(self, subject: Subject, made_ns: int | None) -> None:
@@ -133,9 +137,8 @@ class WriteWatch(Watch[Around]):
         del made_ns
         self._witness.follow(subject)
 
-    def read(self, edge: Around, moment: Moment) -> WriteReading:
+    def read(self, edge: Edge) -> WriteReading:
         """Return the window so far."""
-        del moment
         witness, number = self._witness, self._window.number
         spots = list(witness.side.blind_spots)
         if witness.records.full:
@@ -143,8 +146,8 @@ class WriteWatch(Watch[Around]):
         return WriteReading(
             writes=witness.side.of_window(number),
             earlier=tuple(witness.earlier.values()) if self._window.closed else (),
-            first=self._first[0],
-            last=edge[1],
+            first=self._first.before,
+            last=edge.of(UnsentAround).after,
             unkept=witness.side.unkept(number),
             cgroups=dict(witness.directories.names),
             hierarchies=witness.hierarchies,

@@ -120,7 +120,7 @@ def test_the_time_of_hidden_threads_is_nobodys(planter: Path, mover: Path, hidde
     assert use.out_of_set_ns == pytest.approx(0 if at_home else on_cpu, rel=0.05), (use, on_cpu)
 
 
-class Waking(Witness[None]):
+class Waking(Witness):
     """Wakes a thread while an edge is read: after the counters of threads, before the kernel's total."""
 
     wake: ClassVar[Callable[[], None]]

@@ -6,18 +6,18 @@ import os
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import pytest
 
 from probes.composition import WITNESSES
 from probes.observer import Observer
-from probes.readings import Moment, Part, Reading, Readings
+from probes.readings import Part, Reading, Readings
 from probes.subjects import Subject
 from probes.switches.decoder import SwitchReading
 from probes.switches.ledger import Ledger
 from probes.windows import Windows
-from probes.witness import OpenWindow, Watch, Witness
+from probes.witness import Edge, OpenWindow, Watch, Witness
 from tests.integration.probe_lab import cgroup
 from toolkit.model import blind_spots
 from toolkit.model.blind_spots import BlindSpot
@@ -53,10 +53,16 @@ class UptimeReading(Reading):
         )
 
 
-class UptimeWatch(Watch[float]):
+class Up(NamedTuple):
+    """How long the machine had been up."""
+
+    seconds: float
+
+
+class UptimeWatch(Watch):
     """One window."""
 
-    def __init__(self, first: float) -> None:
+    def __init__(self, first: Up) -> None:
         self._first = first
         self._added: list[str] = []
 
@@ -64,13 +70,13 @@ class UptimeWatch(Watch[float]):
         """Note the claim."""
         self._added.append(subject.name)
 
-    def read(self, edge: float, moment: Moment) -> UptimeReading:
+    def read(self, edge: Edge) -> UptimeReading:
         """Return the window so far."""
-        assert moment.at_ns > 0
-        return UptimeReading(first=self._first, last=edge, added=tuple(self._added))
+        assert edge.moment.at_ns > 0
+        return UptimeReading(first=self._first.seconds, last=edge.of(Up).seconds, added=tuple(self._added))
 
 
-class Uptime(Witness[float]):
+class Uptime(Witness):
     """Reads one number on one side of the ledger's moment."""
 
     read: ClassVar[list[float]] = []
@@ -78,17 +84,17 @@ class Uptime(Witness[float]):
     def __init__(self, windows: Windows) -> None:
         self._path: Path = windows.root / "proc/uptime"
 
-    def begin(self, window: OpenWindow, first: float) -> UptimeWatch:
+    def begin(self, window: OpenWindow, first: Edge) -> UptimeWatch:
         """Begin with a window."""
         assert not window.closed
-        return UptimeWatch(first)
+        return UptimeWatch(first.of(Up))
 
-    def edge(self, turn: bool) -> Generator[None, None, float]:
+    def edge(self, turn: bool) -> Generator[None, None, Up]:
         """Read it."""
         del turn
         yield
         self.read.append(float(self._path.read_text().split()[0]))
-        return self.read[-1]
+        return Up(self.read[-1])
 
 
 def test_a_new_witness_is_one_name_in_the_list(ledger: Ledger) -> None:
@@ -121,7 +127,7 @@ def test_a_new_witness_is_one_name_in_the_list(ledger: Ledger) -> None:
         assert difference <= coverage.switches_skew
 
 
-class Logging(Witness[None]):
+class Logging(Witness):
     """Notes when it reads."""
 
     log: ClassVar[list[str]] = []

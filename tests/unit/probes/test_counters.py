@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -16,7 +16,7 @@ from probes.readings import Moment
 from probes.state import State
 from probes.subjects import Subject
 from probes.windows import Windows
-from probes.witness import OpenWindow
+from probes.witness import Edge, OpenWindow
 from toolkit.host.cgroupfs import CpuStat, Hierarchy, Mode
 from toolkit.host.kept_files import NONE_KEPT
 from toolkit.model.claims import Claim
@@ -79,7 +79,7 @@ def subjects() -> list[Subject]:
 
 
 def read(watch: BandwidthWatch, cgroup: str) -> CpuStat:
-    found = watch.read(StatEdge(at_ns=2), cast("Moment", cast("Any", None)))
+    found = watch.read(Edge(Moment(at_ns=2), (StatEdge(at_ns=2),)))
     assert isinstance(found, BandwidthReading)
     last = found.accounts[cgroup].last
     assert last is not None

@@ -14,13 +14,14 @@ import pytest
 
 from probes.actions.witness import ActionWitness
 from probes.build import build
-from probes.edge import Edge, read_edge, wall_offset_ns
+from probes.edge import read_edge, wall_offset_ns
 from probes.node.witness import OwnCost
 from probes.readings import Moment, Readings
 from probes.state import State
+from probes.switches.decoder import SwitchEdge
 from probes.switches.witness import Switches
 from probes.windows import Windows
-from probes.witness import Witness
+from probes.witness import Edge, Witness
 from probes.writes.reader import Writes
 from probes.writes.witness import WriteWitness
 from tests.unit.probes.readings import FRAME, SWITCHES, but, state
@@ -85,7 +86,7 @@ class _Writes(SimpleNamespace):
         )
 
 
-class Busy(Witness[None]):
+class Busy(Witness):
     """Others read at the edge, and a ring runs over meanwhile, before or after the ledger's moment."""
 
     def __init__(self, ledger: Losing) -> None:
@@ -100,9 +101,9 @@ class Busy(Witness[None]):
 def coverage(witnesses: tuple[Any, ...], first: Edge, last: Edge) -> Coverage:
     """Return what is known of the loss of a window between two edges."""
     window = SimpleNamespace(number=7, closed=True, start_ns=0)
-    *others, switches = (witness for witness in witnesses if not isinstance(witness, Busy))
-    found = [one.begin(window, first.found[one]).read(last.found[one], last.moment) for one in others]
-    found.append(replace(SWITCHES, first=first.found[switches], last=last.found[switches]))
+    *others, _ = (witness for witness in witnesses if not isinstance(witness, Busy))
+    found = [one.begin(window, first).read(last) for one in others]
+    found.append(replace(SWITCHES, first=first.of(SwitchEdge), last=last.of(SwitchEdge)))
     frame = replace(FRAME, sampled=CpuSet(), last=replace(FRAME.last, online=CpuSet.of([0])))
     return build(Readings(frame, but(*found))).coverage
 

@@ -6,11 +6,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from probes.cgroups.files import Files
+from probes.cgroups.files import FileEdge, Files
 from probes.options import ObserveOptions
+from probes.readings import Moment
 from probes.subjects import Subject
 from probes.switches.ledger import Ledger
 from probes.windows import Windows
+from probes.witness import Edge
 from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -55,7 +57,7 @@ def test_who_reads_files_is_woken_when_there_is_something_to_do(tmp_path: Path) 
         assert heard, "who hears has its next round at once"
         assert wakes()
         assert not wakes()
-    files.begin(cast("Any", SimpleNamespace(start_ns=0)), {})
+    files.begin(cast("Any", SimpleNamespace(start_ns=0)), Edge(Moment(at_ns=0), (FileEdge({}),)))
     assert wakes()
     stirs.news = True
     assert wakes()

@@ -9,8 +9,10 @@ import pytest
 
 from probes.cgroups.claimed_paths import CgroupEvent, ClaimedPaths, News
 from probes.cgroups.identity import ClaimFollower, Identities
+from probes.readings import Moment
 from probes.subjects import Subject
 from probes.windows import Windows
+from probes.witness import Edge
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Transition
@@ -77,7 +79,7 @@ def test_a_window_knows_of_a_cgroup_that_is_being_set_up(ago_ns: int, noted: lis
     """One that was made up to two seconds before it opened; its files are explained then, and not after that."""
     one = subject(made_ns=TURN_NS - ago_ns if ago_ns else 0)
     new = window(TURN_NS)
-    Identities(windows(new, subjects=(one,))).begin(new, None)
+    Identities(windows(new, subjects=(one,))).begin(new, Edge(Moment(at_ns=0), ()))
 
     assert [change.start_at_ns for change in new.transitions] == noted
     found: list[Transition] = new.transitions

@@ -14,13 +14,13 @@ from probes.readings import Moment
 from probes.state import State
 from probes.subjects import Subject
 from probes.switches import slots
-from probes.switches.decoder import SwitchReading
+from probes.switches.decoder import SwitchEdge, SwitchReading
 from probes.switches.records import SLOTS, Row
 from probes.switches.slots import SELDOM_NS
 from probes.switches.spreads import EVERY, HORIZON, Counted
 from probes.switches.tally import row
 from probes.switches.watch import SwitchWatch
-from probes.witness import OpenWindow
+from probes.witness import Edge, OpenWindow
 from toolkit.model.claims import NO_QUOTA, Claim
 from toolkit.model.cpuset import CpuSet
 
@@ -101,13 +101,17 @@ class Node:
             self.now_ns += each_ns
             self.watch.slots.look(self.watch)
 
+    def edge(self) -> Edge:
+        """Return the edge that would be read now."""
+        return Edge(Moment(at_ns=self.now_ns), (SwitchEdge(),))
+
     def close(self) -> None:
         """Let the window end now."""
         self.closed, self.end_ns = True, self.now_ns
-        self.watch.close(cast("Any", None), cast("Any", None))
+        self.watch.close(self.edge())
 
     def read(self) -> SwitchReading:
-        return self.watch.read(cast("Any", None), Moment(at_ns=self.now_ns, turn_ns=0, online=CpuSet()))
+        return self.watch.read(self.edge())
 
     def lengths(self, name: str) -> list[int]:
         return [one.length_ns for one in self.read().bins if one.claim == name]

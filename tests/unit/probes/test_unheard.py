@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from probes.build import build
-from probes.edge import Edge
 from probes.loops import Loop
 from probes.options import ObserveOptions
 from probes.readings import Moment, Readings
@@ -28,6 +27,7 @@ from probes.switches.watch import SwitchWatch
 from probes.switches.witness import Switches
 from probes.window import Window
 from probes.windows import Windows
+from probes.witness import Edge
 from tests.unit.probes.readings import FRAME, SWITCHES, but
 from tests.unit.probes.ring_memory import Kernel
 from tests.unit.validators.evidence_builder import coverage
@@ -53,9 +53,9 @@ def windows() -> Windows:
 
 def window_of(windows: Windows, switches: Switches, start_ns: int, end_ns: int, counted_ns: int) -> Window:
     """Return a window that has ended and is being finished."""
-    edges = [Edge(Moment(at_ns=at_ns), {}) for at_ns in (start_ns, end_ns)]
+    edges = [Edge(Moment(at_ns=at_ns), ()) for at_ns in (start_ns, end_ns)]
     window = Window(state=windows, number=1, first=edges[0], started_at="", last=edges[1], counted_ns=counted_ns)
-    window.watches[switches] = switches.begin(window, SwitchEdge())
+    window.watches[switches] = switches.begin(window, Edge(Moment(at_ns=0), (SwitchEdge(),)))
     windows.closing = window
     return window
 
@@ -216,11 +216,12 @@ def test_moves_that_had_to_be_forgotten_leave_the_window_undecided(
     ledger.offenders = ledger.intruders = Empty()  # type: ignore[assignment]
     window = window_of(windows, switches, now, now + SECOND, now)
     storm(100)
-    whole = window.watch(SwitchWatch).read(SwitchEdge(), Moment(at_ns=now + SECOND))
+    edge = Edge(Moment(at_ns=now + SECOND), (SwitchEdge(),))
+    whole = window.watch(SwitchWatch).read(edge)
     storm(7)
-    torn = window.watch(SwitchWatch).read(SwitchEdge(), Moment(at_ns=now + SECOND))
+    torn = window.watch(SwitchWatch).read(edge)
     next_one = window_of(windows, switches, now, now + SECOND, now)
-    after = next_one.watch(SwitchWatch).read(SwitchEdge(), Moment(at_ns=now + SECOND))
+    after = next_one.watch(SwitchWatch).read(edge)
 
     assert [one.dropped for one in (whole, torn, after)] == [0, 7, 0]
     assert (lost(whole), lost(torn)) == (0, 7)
