@@ -46,6 +46,11 @@ class _Verbs(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click does it, but without importing every verb for a line that :mod:`toolkit.verbs` has."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, verb.does) for name, verb in VERBS.items()])
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
