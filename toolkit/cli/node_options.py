@@ -70,13 +70,13 @@ _OPTIONS = (
     ),
     _Option(
         field="token",
-        names=("--kubelet-token", "--kubelet-metrics-token"),
+        names=("--kubelet-token",),
         help="File with a bearer token for these addresses.",
         of_kubelet=True,
     ),
     _Option(
         field="authority",
-        names=("--kubelet-ca", "--kubelet-metrics-ca"),
+        names=("--kubelet-ca",),
         help="CA certificates (PEM) to verify their server with. Default: the system's; none on loopback.",
         of_kubelet=True,
     ),

@@ -1,6 +1,6 @@
 """The options of verbs that read claims from podman, docker, systemd or Slurm: a flag each, with a file if wanted.
 
-And what Slurm calls this node, where that is not the host's name.
+That of Slurm takes its name of this node besides, where that is not the host's.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from toolkit.sources import slurm
 from toolkit.sources.gathered import hierarchy_of
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
-from toolkit.sources.registry import BY_NAME, SOURCES, Source
-from toolkit.text.names import printable
+from toolkit.sources.registry import SOURCES, Source
 
 ITSELF = "itself"
 """The value of such an option that has none."""
@@ -54,46 +53,31 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a verb these options, as one argument ``chosen``: what was asked for, all of it."""
 
     @functools.wraps(command)
-    def with_sources(slurm_node: str | None, **words: Any) -> None:
-        if slurm_node is not None and words[slurm.NAME] is None:
-            raise click.UsageError(f"{slurm.NODE_OPTION} is for --{slurm.NAME}")
-        chosen = tuple(
-            Chosen(source=_source(name, slurm_node), where=None if value == ITSELF else Path(value))
-            for name, value in [(source.name, words.pop(source.name)) for source in SOURCES]
-            if value is not None
-        )
-        command(chosen=chosen, **words)
+    def with_sources(**words: Any) -> None:
+        given = [(source, words.pop(source.name)) for source in SOURCES]
+        command(chosen=tuple(_chosen(source, value) for source, value in given if value is not None), **words)
 
-    wrapped: Callable[..., None] = click.option(
-        slurm.NODE_OPTION,
-        metavar="NAME",
-        callback=_checked_name,
-        help="This node's name in Slurm (NodeName). Default: the host's name, without its domain.",
-    )(with_sources)
+    wrapped: Callable[..., None] = with_sources
     for source in reversed(SOURCES):
+        of_slurm = source.name == slurm.NAME
         wrapped = click.option(
             f"--{source.name}",
             is_flag=False,
             flag_value=ITSELF,
-            metavar="[FILE]",
+            metavar="[NODE@][FILE]" if of_slurm else "[FILE]",
             help=f"Read {source.title} from the tool itself, or from FILE: the output of `{source.prints}`"
-            + (", or the tool's socket." if source.prints.endswith("inspect") else "."),
+            + (", or the tool's socket." if source.prints.endswith("inspect") else ".")
+            + (" NODE: what Slurm calls this node. Default: the host's name, without its domain." if of_slurm else ""),
         )(wrapped)
     return wrapped
 
 
-def _source(name: str, slurm_node: str | None) -> Source:
-    """Return a source; that of Slurm asks for the jobs of the node that was named."""
-    source = BY_NAME[name]
-    if slurm_node is None or name != slurm.NAME:
-        return source
-    return replace(source, read=functools.partial(slurm.read, node=slurm_node))
-
-
-def _checked_name(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
-    if name is not None and not _NODE_NAME.fullmatch(name):
-        raise click.BadParameter(f"'{printable(name)}' is no node's name: letters, digits, '.', '_' and '-'")
-    return name
+def _chosen(source: Source, value: str) -> Chosen:
+    """Return what the value of a source's option asks for: itself or a file, of Slurm as the node before an ``@``."""
+    node, at, rest = value.partition("@")
+    if at and source.name == slurm.NAME and _NODE_NAME.fullmatch(node):
+        source, value = replace(source, read=functools.partial(slurm.read, node=node)), rest or ITSELF
+    return Chosen(source=source, where=None if value == ITSELF else Path(value))
 
 
 def observed(claims: ClaimSet, places: Places) -> dict[str, str]:

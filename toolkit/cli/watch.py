@@ -6,6 +6,7 @@ Claims come from a file, or from a source that is followed while windows go on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -52,12 +53,26 @@ ROOM = 3
 """Claims that there is room for, for each that is followed when the watch begins."""
 
 
+LOOPBACK = "127.0.0.1"
+_PLACE = re.compile(r"(?:([^:@\s]+|\[[0-9A-Fa-f:.]+(?:%\w+)?\]):)?(\d{1,5})", re.ASCII)
+
+
+def place_to_serve(text: str) -> tuple[str, int]:
+    """Return address and port of ``9469`` (of loopback), ``0.0.0.0:9469``, ``[::]:9469``.
+
+    :raises click.BadParameter: it is neither.
+    """
+    found = _PLACE.fullmatch(text)
+    if found is None or int(found[2]) > 65535:
+        raise click.BadParameter(f"'{names.printable(text)}' is no port of 0 to 65535, and no ADDRESS:PORT")
+    return (found[1] or LOOPBACK).strip("[]"), int(found[2])
+
+
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Where metrics go, if anywhere, and what of."""
+    """Where metrics go, if anywhere, and what of. :param served_at: an address and a port."""
 
-    address: str = "127.0.0.1"
-    port: int | None = None
+    served_at: tuple[str, int] | None = None
     file: Path | None = None
     detail: Detail = Detail.RULE
 
@@ -65,16 +80,17 @@ class Metrics:
         self, claims: Callable[[], ClaimSet], read_state: Callable[[], SessionState]
     ) -> AbstractContextManager[object]:
         """Serve them if a port was asked for, and write them if a file was, while the block runs."""
-        if self.port is None and self.file is None:
+        if self.served_at is None and self.file is None:
             return nullcontext()
         # Not at the top: most watches serve nothing, and need no HTTP server's modules.
         from toolkit.report.metrics_file import exported
 
+        address, port = self.served_at or (LOOPBACK, None)
         return exported(
             claims,
             read_state,
-            address=self.address,
-            port=self.port,
+            address=address,
+            port=port,
             file=self.file,
             complain=lambda line: say_line(line, err=True),
         )
@@ -94,8 +110,9 @@ class Manner:
 @click.option("--claims", "claims_path", type=click.Path(path_type=Path), help="Claims file (YAML).")
 @click.option("--kubelet", is_flag=True, help="Follow the pods of this machine's kubelet instead.")
 @source_options
-# A list of pods is of one moment: a watch follows the kubelet's own files and the runtime.
-@partial(node_options, without=("pods",))
+# A list of pods is of one moment: a watch follows the kubelet's own files and the runtime. What is observed is the
+# kernel that runs: --root says where its /proc and /sys are seen from, and no other parts are put together.
+@partial(node_options, without=("pods", "cgroup_root", "proc", "sys"))
 @click.option("--duration", type=SECONDS, help="Seconds to watch; without it, until interrupted.")
 @window_option
 @keep_option
@@ -118,14 +135,11 @@ class Manner:
     "at once; the node, and tasks of others on exclusive CPUs, are looked at once in that time.",
 )
 @click.option(
-    "--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve Prometheus metrics on this port."
-)
-@click.option(
-    "--metrics-address",
-    metavar="ADDRESS",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address of the metrics server.",
+    "--metrics-port",
+    "served_at",
+    callback=lambda _context, _option, text: None if text is None else place_to_serve(text),
+    metavar="[ADDRESS:]PORT",
+    help=f"Serve Prometheus metrics on this port, of {LOOPBACK} unless an address is given.",
 )
 @click.option(
     "--metrics-file",
@@ -159,8 +173,7 @@ def command(
     keep: int | None,
     read_every_s: float,
     lines_every_s: float,
-    metrics_port: int | None,
-    metrics_address: str,
+    served_at: tuple[str, int] | None,
     metrics_file: Path | None,
     metrics_detail: str,
     trace_syscalls: bool,
@@ -204,7 +217,7 @@ def command(
         window = replace(window, kept=kept, cut_s=min(window_s, duration or window_s))
         if follower is not None:
             window = _following(window, follower, len(claims.claims))
-        metrics = Metrics(metrics_address, metrics_port, metrics_file, Detail(metrics_detail))
+        metrics = Metrics(served_at, metrics_file, Detail(metrics_detail))
         manner = Manner(Cut(window_s=window_s, keep=keep), lines_every_s, metrics, priority)
         end = _watch(claims, follower, window, Shown(verbose, as_json, Output()), path, manner)
     leave(end[0], *end[1])

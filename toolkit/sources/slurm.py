@@ -41,7 +41,6 @@ EXPECTED = "what `scontrol show job -d` prints"
 USUAL = "/system.slice/{node}_slurmstepd.scope/job_{job}"
 """Where Slurm 22.05.8 puts a job on cgroup v2."""
 NAME = "slurm"
-NODE_OPTION = f"--{NAME}-node"
 _HEAD = re.compile(r"JobId=(\d{1,10})(?: |$)", re.ASCII)
 _NODES = re.compile(r"^\s+Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d{0,15})\b", re.MULTILINE | re.ASCII)
 _STATE = re.compile(r"^\s+JobState=([A-Z_]+)", re.MULTILINE | re.ASCII)
@@ -88,7 +87,7 @@ def read(where: Path | None, places: Places, node: str | None = None) -> SourceR
     listed = jobs(data, "scontrol show job" if where is None else str(where))
     for block in listed:
         _add(block, here, found, gathering)
-    _elsewhere(listed, name, gathering, hint=f" ({NODE_OPTION} names this node)" if where is None else "")
+    _elsewhere(listed, name, gathering, hint=f" (--{NAME} NODE@ names this node)" if where is None else "")
     # A job that began while Slurm was asked is none of its answer.
     _unclaimed(found if before is None else before.intersection(found), name, gathering)
     return gathering.reading()

@@ -159,7 +159,7 @@ def claimed(
         if text is not None:
             (root / "etc/slurm" / name).write_text(text)
     (root / "job").write_text(SINCE[release](JOB.format(ids=ids, mem=mem)))
-    ended = pinproof("claims", "--slurm", root / "job", "--root", root, "--slurm-node", "n1", "--json")
+    ended = pinproof("claims", "--slurm", f"n1@{root / 'job'}", "--root", root, "--json")
     assert ended.exit_code == 0, ended.stderr
     (claim,) = json.loads(ended.stdout)["claims"]
     return claim, ended.stderr
@@ -279,6 +279,6 @@ def test_a_file_that_another_includes(tmp_path: Path) -> None:
     (tmp_path / "etc/slurm/slurm.conf").write_text('ClusterName="a b" \\\n  Include=x\ninclude tasks.conf\n')
     (tmp_path / "etc/slurm/cgroup.conf").write_text("ConstrainCores=yes\n")
     (tmp_path / "job").write_text(JOB.format(ids="0", mem=0))
-    ended = pinproof("claims", "--slurm", tmp_path / "job", "--root", tmp_path, "--slurm-node", "n1", "--json")
+    ended = pinproof("claims", "--slurm", f"n1@{tmp_path / 'job'}", "--root", tmp_path, "--json")
     assert (ended.exit_code, json.loads(ended.stdout)["claims"][0]["cpus"]) == (0, None)
     assert "TaskPlugin=task/affinity in /etc/slurm/slurm.conf, without task/cgroup" in ended.stderr

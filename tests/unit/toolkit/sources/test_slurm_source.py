@@ -104,7 +104,7 @@ def test_a_node_that_slurm_calls_otherwise_is_said(tmp_path: Path) -> None:
     silent = pinproof("claims", "--slurm", "--root", root, "--json")
     assert (silent.exit_code, json.loads(silent.stdout)["claims"]) == (0, [])
     assert "jobs" in {part["part"] for part in json.loads(silent.stdout)["missing"]}
-    named = pinproof("claims", "--slurm", "--slurm-node", "lab", "--root", root, "--json")
+    named = pinproof("claims", "--slurm", "lab@", "--root", root, "--json")
     document = json.loads(named.stdout)
     assert {claim["name"] for claim in document["claims"]} == {"job-3", "job-4"}
     assert "jobs" not in {part["part"] for part in document["missing"]}
@@ -119,16 +119,18 @@ def test_a_watch_that_finds_no_job_says_why() -> None:
     assert any(line.startswith("not read: jobs: ") for line in lines)
 
 
-@pytest.mark.parametrize("words", [["--slurm-node", "a[1"], ["--slurm-node", ""]], ids=["a-list", "nothing"])
-def test_a_name_that_is_none_is_refused(words: list[str]) -> None:
-    """A list of nodes is no node."""
-    ended = pinproof("claims", "--slurm", *words)
+@pytest.mark.parametrize("value", ["a[1@", "@", "@job", "./lab@"], ids=["a-list", "nothing", "no-name", "a-path"])
+def test_a_name_that_is_none_is_refused(value: str) -> None:
+    """A list of nodes is no node: what is no name before an ``@`` is a path."""
+    ended = pinproof("claims", "--slurm", value)
     assert (ended.exit_code, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+    assert ended.stderr.startswith(f"pinproof: {value.removeprefix('./')}: ")
 
 
 def test_a_name_is_for_slurm_alone() -> None:
-    """No other tool is asked for it."""
-    assert pinproof("claims", "--docker", "--slurm-node", "lab").exit_code == 2
+    """A file of another tool may have an ``@`` in its name."""
+    ended = pinproof("claims", "--docker", "lab@job")
+    assert (ended.exit_code, ended.stderr.startswith("pinproof: lab@job: ")) == (2, True)
 
 
 @pytest.mark.parametrize("node", ["lab", "vm"])

@@ -1,0 +1,44 @@
+"""The options of a watch: few, each of use on a node that runs, and a place to serve metrics at in one value."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from tests.unit.toolkit.cli.command_line import pinproof
+from toolkit.cli.watch import command, place_to_serve
+
+MOST = 27
+"""A watch had 34 options once. One more wants a reason that a user has."""
+
+
+def test_options_are_few() -> None:
+    """A place of one part of a live node is not asked for: that is ``--root``; an option has one name."""
+    options = [one for one in command.params if isinstance(one, click.Option)]
+    assert len(options) <= MOST
+    assert [one.opts for one in options if sum(name.startswith("--") for name in one.opts) > 1] == []
+    assert not {"--cgroup-root", "--proc", "--sys"} & {name for one in options for name in one.opts}
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ("9469", ("127.0.0.1", 9469)),
+        ("0", ("127.0.0.1", 0)),
+        ("0.0.0.0:9469", ("0.0.0.0", 9469)),
+        ("node-1.example:65535", ("node-1.example", 65535)),
+        ("[::]:9469", ("::", 9469)),
+        ("[fe80::1%eth0]:9469", ("fe80::1%eth0", 9469)),
+    ],
+)
+def test_a_place_to_serve_at(value: str, place: tuple[str, int]) -> None:
+    """A port is of loopback, unless an address stands before it."""
+    assert place_to_serve(value) == place
+
+
+@pytest.mark.parametrize("value", ["", "x", "65536", "0.0.0.0", ":9469", "::1:9469", "[::1:9469", "a b:1", "-1"])
+def test_a_place_that_is_none(value: str) -> None:
+    """One line, exit code 2, before anything is observed."""
+    ended = pinproof("watch", "--claims", "claims.yaml", f"--metrics-port={value}")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "is no port of 0 to 65535, and no ADDRESS:PORT" in ended.stderr
