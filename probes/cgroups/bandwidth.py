@@ -133,6 +133,25 @@ def bandwidth_use(
     return rows
 
 
+def unread_use(claim: Claim, files: CgroupFiles | None, ledger_ns: int) -> BandwidthUse:
+    """Make the row of a claim whose own counters were not read twice: what it used is known by the ledger alone."""
+    return BandwidthUse(
+        claim=claim.name,
+        cgroup=claim.cgroup,
+        level=0,
+        window_ns=0,
+        usage_ns=None,
+        nr_periods=None,
+        nr_throttled=None,
+        throttled_ns=None,
+        quota_us=files.quota_us if files else None,
+        period_us=files.period_us if files else None,
+        burst_us=files.burst_us if files else None,
+        bpf_usage_ns=0,
+        unread_ns=ledger_ns,
+    )
+
+
 def throttled_below(claim: str, first: Below, last: Below) -> list[ThrottledBelow]:
     """Make the rows of one claim."""
     before, rows = first.get(claim) or {}, []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from probes.cgroups.bandwidth import Below, CgroupCounters, lineage
 from probes.cgroups.decoder import BandwidthReading
-from probes.cgroups.lives import Lives, Reading
+from probes.cgroups.lives import Ended, Lives, Reading
 from probes.state import State
 from probes.subjects import Subject
 from probes.switches.watch import SwitchWatch
@@ -36,6 +36,7 @@ class BandwidthWatch(Watch):
         self._state, self._counters, self._window, self._first = state, counters, window, first
         self._lives = Lives()
         self._base_ns: dict[str, int] = {}
+        self._ended: dict[int, Ended] = {}
         self._read_ns: dict[str, int] = {}
         """When a cgroup above a claim was read last in turn."""
         self._used: Mapping[int, int] = {}
@@ -61,6 +62,17 @@ class BandwidthWatch(Watch):
         """Read its counters once more."""
         self._state.ledger.split(self._state.ledger.sampled())
         self.cgroup_changed(subject, None)
+
+    def claim_removed(self, subject: Subject, at_ns: int) -> None:
+        """Keep its account: the next claim of its name, or in its cgroup, begins one of its own."""
+        account = self._lives.accounts.get(subject.claim.cgroup)
+        if account is not None:
+            self._ended[subject.ident] = Ended(
+                account=replace(account),
+                base_ns=self._base_ns.get(subject.name, 0),
+                from_ns=subject.watched_ns,
+                to_ns=at_ns,
+            )
 
     def cgroup_changed(self, subject: Subject, made_ns: int | None) -> None:
         """Read a claim's counters at all levels; ``made_ns``: when its cgroup was made, where that is news."""
@@ -101,6 +113,7 @@ class BandwidthWatch(Watch):
             last_at_ns=last.at_ns,
             accounts={cgroup: replace(account) for cgroup, account in self._lives.accounts.items()},
             base_ns=dict(self._base_ns),
+            ended=dict(self._ended),
             below=(self._below, last.below),
             silent=ledger.online() - ledger.sampled(),
         )

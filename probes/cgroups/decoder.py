@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from probes.cgroups.bandwidth import MAX_BELOW, Below, bandwidth_use, lineage, throttled_below
-from probes.cgroups.lives import Account
+from probes.cgroups.bandwidth import MAX_BELOW, Below, bandwidth_use, lineage, throttled_below, unread_use
+from probes.cgroups.lives import Account, Ended
 from probes.readings import Frame, Part, Reading, Readings, Watched
 from probes.switches.decoder import SwitchReading
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.cpuset import EMPTY, CpuSet
-from toolkit.model.evidence import CgroupFiles
+from toolkit.model.evidence import CgroupFiles, EndedUse
 from toolkit.model.evidence.cgroups import BandwidthCoverage, BandwidthEvidence, FileCoverage, FileEvidence
 
 MAX_CLAIMS_NAMED = 8
@@ -91,6 +91,8 @@ class BandwidthReading(Reading):
     accounts: Mapping[str, Account] = field(default_factory=dict)
     base_ns: Mapping[str, int] = field(default_factory=dict)
     silent: CpuSet = EMPTY
+    ended: Mapping[int, Ended] = field(default_factory=dict)
+    """By ident, of the claims that were watched in this window and are no longer."""
     below: tuple[Below, Below] = field(default_factory=lambda: ({}, {}))
     """What is below the claims at both ends."""
 
@@ -108,27 +110,38 @@ class BandwidthReading(Reading):
         return Part(
             evidence=BandwidthEvidence(
                 bandwidth=tuple(rows),
+                ended_use=tuple(self._ended_use(frame, limits, used)),
                 throttled_below=tuple(row for name in frame.claims for row in throttled_below(name, *self.below)),
             ),
             coverage=BandwidthCoverage(witness_skew_ns=skew_ns),
-            spots=tuple(self._spots(frame, used)),
+            spots=tuple(self._spots(frame)),
         )
 
-    def _spots(self, frame: Frame, used: Mapping[int, int]) -> Iterator[BlindSpot]:
-        """Yield lives that are not judged, unless nothing held them: what nothing throttled broke no promise here."""
+    def _spots(self, frame: Frame) -> Iterator[BlindSpot]:
+        """Yield the claims below which too much is."""
         for name in frame.claims:
             if any(name in below and below[name] is None for below in self.below):
                 text = f"{name} has more than {MAX_BELOW} cgroups below it: how these are throttled was not read"
                 yield BlindSpot(text=text, witnesses=(Witness.BANDWIDTH,), claim=name)
+
+    def _ended_use(
+        self, frame: Frame, limits: Mapping[str, CgroupFiles], used: Mapping[int, int]
+    ) -> Iterator[EndedUse]:
+        """Yield what the lives used of claims that began anew under their name since."""
         for life in frame.earlier:
-            account = self.accounts.get(life.claim.cgroup)
-            pair = None if account is None else account.pair()
-            if pair is not None and pair[0].nr_throttled == pair[1].nr_throttled:
-                continue
-            if account is not None and account.base is None and not used[life.ident]:
+            ended = self.ended.get(life.ident)
+            if ended is None or (ended.account.base is None and not used[life.ident]):
                 continue  # it was gone before the window opened, and whatever follows the node has learnt it since
-            text = f"{life.name} began anew; how its life before, in {life.claim.cgroup}, was throttled is not judged"
-            yield BlindSpot(text=text, witnesses=(Witness.BANDWIDTH, Witness.SLOTS), claim=life.name)
+            claim, ledger_ns = life.claim, used[life.ident] - ended.base_ns
+            rows = bandwidth_use(claim, {**self.accounts, claim.cgroup: ended.account}, limits, ledger_ns)
+            if not rows or rows[0].level or rows[0].window_ns <= 0:
+                rows = [unread_use(claim, limits.get(claim.cgroup), ledger_ns), *(row for row in rows if row.level)]
+            yield EndedUse(
+                claim=claim.name,
+                from_ns=max(0, ended.from_ns - frame.start_ns),
+                to_ns=ended.to_ns - frame.start_ns,
+                levels=tuple(rows),
+            )
 
     def _by_ledger(self, frame: Frame, subject: Watched, used: Mapping[int, int]) -> int | None:
         """Return a claim's CPU time since its cgroup's own count was first read; ``None`` where that is not known.

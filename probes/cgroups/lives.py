@@ -112,6 +112,20 @@ class Account:
         return Reading(stat=replace(ZERO, at_ns=min(found.stat.at_ns, made_ns)), ids=found.ids)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A claim's account when it was watched no longer.
+
+    :param account: of its own cgroup. :param base_ns: as :attr:`BandwidthReading.base_ns`.
+    :param from_ns, to_ns: when it was watched (CLOCK_MONOTONIC).
+    """
+
+    account: Account
+    base_ns: int
+    from_ns: int
+    to_ns: int
+
+
 @dataclass(slots=True)
 class Lives:
     """The accounts of a window, by cgroup."""

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,18 +149,24 @@ class Node(ABC):
         return answer["podSandboxId"], config
 
     def container(
-        self, sandbox: tuple[str, dict[str, Any]], name: str, *, attempt: int = 0, **resources: object
+        self,
+        sandbox: tuple[str, dict[str, Any]],
+        name: str,
+        *,
+        attempt: int = 0,
+        told: Sequence[str] = (SECRET,),
+        **resources: object,
     ) -> str:
         """Make and start a container in a sandbox; its own program runs then, and no more the runtime's.
 
-        :param attempt: which life of it. :returns: its id.
+        :param attempt: which life of it. :param told: the program's arguments. :returns: its id.
         """
         pod = sandbox[1]["metadata"]
         config = {
             "metadata": {"name": name, "attempt": attempt},
             "image": {"image": IMAGE, "user_specified_image": IMAGE},
             "command": ["/sleeper"],
-            "args": [SECRET],
+            "args": list(told),
             "envs": [{"key": "PASSWORD", "value": SECRET}],
             "labels": {**_labels(pod["uid"], pod["name"]), "io.kubernetes.container.name": name, "own": SECRET},
             "annotations": {"password": SECRET},
@@ -218,10 +224,25 @@ class Node(ABC):
 
     def cpuset(self, container: str) -> Path:
         """Return the file with the CPUs of a container's cgroup."""
+        return self.control(container, "cpuset.cpus")
+
+    def control(self, container: str, *named: str) -> Path:
+        """Return a control file of a container's cgroup: the one that there is of these."""
         names = self.cgroup_names(container)
-        files = [path / "cpuset.cpus" for path in cgroups_of(self.top) if path.name in names]
+        files = [path / name for path in cgroups_of(self.top) if path.name in names for name in named]
         (file,) = [path for path in files if path.exists()]
         return file
+
+    def crash(self, container: str) -> None:
+        """Kill the processes of a container, and wait until the runtime has taken its cgroup away."""
+        names = self.cgroup_names(container)
+        for path in cgroups_of(self.top):
+            if path.name in names:
+                for pid in (path / "cgroup.procs").read_text().split():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(pid), signal.SIGKILL)
+        gone = f"the cgroup of {container} is gone"
+        wait_for(lambda: not any(path.name in names for path in cgroups_of(self.top)), gone, DEADLINE_S)
 
     def remove_pods(self) -> None:
         """Stop and remove all pods with their containers."""

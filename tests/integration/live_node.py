@@ -90,6 +90,21 @@ class Kubelet:
         pod = self.node.pod(uid, name, "/besteffort")
         self.shared[uid] = self.node.container(pod, "main", cpu_period=100000, cpu_shares=2, cpuset_cpus=str(self.pool))
 
+    def run_limited(self, sandbox: tuple[str, dict[str, Any]], quota_us: int, attempt: int = 0) -> str:
+        """Run a life of a container of the pool that wants a CPU and may have so much of each 100 ms."""
+        container = self.node.container(
+            sandbox,
+            "main",
+            attempt=attempt,
+            told=("work", "0"),
+            cpu_period=100000,
+            cpu_quota=quota_us,
+            cpu_shares=51,
+            cpuset_cpus=str(self.pool),
+        )
+        self.shared[sandbox[1]["metadata"]["uid"]] = container
+        return container
+
     def own(self, uid: str, cpus: CpuSet) -> None:
         """Assign CPUs: the state file comes before the container."""
         self.entries[uid] = {"main": cpus}

@@ -48,10 +48,9 @@ BLINDED_BY = {
     "stopped or starved, or could not read /proc); masks that were discarded",
     Witness.FILES: "control files that were not read, or that changed during every reading; a thread of the claim that "
     "is in another v1 cgroup",
-    Witness.BANDWIDTH: "CPU time and throttling that were not read, or that the switch ledger contradicts; throttling "
-    "before the claim's last restart in the window; a thread of the claim that is in another v1 cgroup",
-    Witness.SLOTS: "slots that were not closed in time: the observer was stopped or starved; throttling before the "
-    "claim's last restart in the window",
+    Witness.BANDWIDTH: "CPU time and throttling that were not read, or that the switch ledger contradicts; a thread of "
+    "the claim that is in another v1 cgroup",
+    Witness.SLOTS: "slots that were not closed in time: the observer was stopped or starved",
     Witness.SYSTEM_TASKS: "threads that the kernel hides from its tracepoints and that may run on a watched CPU",
     Witness.INTERRUPTS: "interrupt tracepoints that this kernel lacks; softirqs that no tracepoint reported",
     Witness.ACTIONS: "moves and affinity changes that were lost",

@@ -163,6 +163,7 @@ def _named(evidence: Evidence) -> Iterable[str]:
     yield from (row.claim for row in evidence.usage_bins)
     yield from (row.claim for row in evidence.thread_masks)
     yield from (row.claim for row in evidence.bandwidth)
+    yield from (row.claim for row in evidence.ended_use)
     yield from (row.claim for row in evidence.transitions)
     yield from (row.claim for row in evidence.coverage.scan_gaps)
 

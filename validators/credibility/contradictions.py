@@ -159,9 +159,14 @@ def _cgroups(evidence: Evidence) -> Iterator[str]:
             if cpus and usage_ns > cpus * most_ns:
                 yield f"{level.cgroup}: {usage_ns} ns of CPU time, more than {cpus} CPUs have in {within_ns:.0f} ns"
 
-    found = [(level, texts) for level in evidence.bandwidth if (texts := tuple(problems(level)))]
+    found = [(level, texts) for level in _levels(evidence) if (texts := tuple(problems(level)))]
     for _, texts in sorted(found, key=lambda one: (one[0].claim, one[0].level)):
         yield from texts
+
+
+def _levels(evidence: Evidence) -> Iterator[BandwidthUse]:
+    yield from evidence.bandwidth
+    yield from (level for use in evidence.ended_use for level in use.levels)
 
 
 def _underway(evidence: Evidence, level: BandwidthUse) -> int:

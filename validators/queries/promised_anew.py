@@ -21,7 +21,10 @@ def renewed(claim: Claim, evidence: Evidence) -> tuple[ClaimChange, ...]:
 
 
 def quota_renewed_ns(claim: Claim, claims: ClaimSet, evidence: Evidence) -> int | None:
-    """Return when another quota was promised, or whether the CPUs are exclusive; ``None``: never."""
-    known = every_version(claim, claims, evidence)
+    """Return when another quota was promised, or whether the CPUs are exclusive; ``None``: never.
+
+    What was promised to a life before, in another cgroup, is that life's: its counters are not this one's.
+    """
+    known = [one for one in every_version(claim, claims, evidence) if one.claim.cgroup == claim.cgroup]
     promised = [(v.quota_us, v.period_us, v.burst_us, v.exclusive) for v in (one.claim for one in known)]
     return next((one.at_ns for one, now in zip(known, promised, strict=True) if now != promised[0]), None)

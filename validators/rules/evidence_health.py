@@ -43,6 +43,7 @@ def _judge(claims: ClaimSet, evidence: Evidence) -> Verdict:
         "sampler_hz": coverage.sampler_hz,
         "hotplug_events": len(evidence.hotplug),
         "blind_spots_count": len(coverage.blind_spots) + (timeline.asked(evidence).unknown is not None),
+        "ended_lives_count": len(evidence.ended_use),
         "steal_ns": evidence.steal_ns,
     }
     if evidence.standstill_by_cpu_ns is not None:
@@ -133,6 +134,7 @@ RULE = Rule(
                 "switches_skew",
                 "proc_scans",
                 "hotplug_events",
+                "ended_lives_count",
             ),
             *amounts("lost_events", "map_full", "missed_runs", "steal_ns", "standstill_ns", better=Better.LESS),
             *gated("positive_control_latency_ms", Kind.LEVEL, Better.LESS, relative=1.0, absolute=20),

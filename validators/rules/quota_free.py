@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence, ThrottledBelow
-from toolkit.model.measures import Better, amounts, words
+from toolkit.model.measures import Better, amounts, levels, words
 from toolkit.model.runtimes import whole_of
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import file_history, view
 from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
+from validators.quota.ended import EndedLife, ended_lives, with_ended_lives
 from validators.quota.kept import UNKNOWN, may_keep
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
@@ -20,7 +21,24 @@ ID = "quota-free"
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every exclusive container, and every claim that was promised no quota."""
-    return tuple(_judge(claim, claims, evidence, view.levels_of(claim, evidence)) for claim in claims.claims)
+    return tuple(
+        with_ended_lives(
+            _judge(claim, claims, evidence, view.levels_of(claim, evidence)),
+            ended_lives(claim, claims, evidence),
+            lambda life: _ended(life, claims),
+        )
+        for claim in claims.claims
+    )
+
+
+def _ended(life: EndedLife, claims: ClaimSet) -> tuple[Outcome, str]:
+    """Judge a life that is over by what was read of it."""
+    found = _judge(life.claim, claims, life.evidence, list(life.use.levels))
+    if found.outcome is Outcome.FAILED:
+        return found.outcome, found.reason
+    if found.outcome is Outcome.SKIPPED:
+        return Outcome.PASSED, ""  # it was promised a quota, or nothing: `quota-throttling` judges it
+    return (Outcome.PASSED if found.outcome is Outcome.PASSED and life.settled else Outcome.SKIPPED), ""
 
 
 def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[BandwidthUse]) -> Verdict:
@@ -185,6 +203,8 @@ RULE = Rule(
             that has the cpu controller, by anything but a runtime, makes the verdict undecided, too: what holds it
             there is not read.
 
+            A life that ended in the window is judged as in `explain quota-throttling`, by its counters' last reading.
+
             A container that shares CPUs of its node or pod and was promised no quota is judged at its own level only:
             its pod may have a quota. A pod with pod-level resources keeps its quota while some of its containers share
             the pod's pool (in container scope: the node's pool, if the plan puts them there); then only throttling
@@ -206,6 +226,7 @@ RULE = Rule(
         measures=(
             *amounts("nr_throttled", "nr_throttled_below", "throttled_below_ns", better=Better.LESS),
             *amounts("throttled_ns", better=Better.LESS),
+            *levels("skipped_lives_count", better=Better.LESS),
             *words("levels_count", "pod_quota_us"),
         ),
     ),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from toolkit.model.claims import Claim, ClaimSet
-from toolkit.model.evidence import CpuUse, Evidence
+from toolkit.model.evidence import CpuUse, Evidence, UsageBin
 from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import file_history, view, writers
@@ -12,6 +15,7 @@ from validators.quota import bandwidth
 from validators.quota.authors import authors
 from validators.quota.broken import broken, burst, too_much
 from validators.quota.case import Case, Finding, make_case, passed, undecided
+from validators.quota.ended import EndedLife, ended_lives, last_began_ns, slots_in, with_ended_lives
 from validators.quota.kept import UNKNOWN
 from validators.quota.slots import slots_of
 from validators.rule import Rule, RuleDoc, prose
@@ -27,40 +31,78 @@ PERIODS_BY_CHANCE = 2
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that was promised a quota."""
-    use = view.by_claim(evidence.cpu_use)
-    verdicts = []
-    for claim in claims.claims:
-        measures: dict[str, Measure] = {}
-        author = ""
-        anew_ns = quota_renewed_ns(claim, claims, evidence)
-        if anew_ns is not None:
-            # The counters are of the whole window.
-            finding = undecided(f"its quota was promised anew at {anew_ns / 1e9:.1f} s")
-        elif claim.kept_quota_us is not None:
-            finding = undecided(UNKNOWN)
-        elif claim.quota_us is None or claim.quota_us < 0:
-            finding = Finding(Outcome.SKIPPED, "no quota was promised")
-        else:
-            names = view.covered(claim, claims)
-            rows = [row for name in sorted(names) for row in use.get(name, [])]
-            case = make_case(claim, names, evidence, rows, slots_of(claim, claims, view.by_claim(evidence.usage_bins)))
-            if isinstance(case, str):
-                finding = _short_life(claim, evidence, rows) or _short_pod(claim, claims, evidence) or undecided(case)
-            else:
-                measures = case.measures()
-                finding = _uncounted(case, claims, rows) if case.lacking else _counted(case)
-                author = authors(case, finding, measures)
-        older = view.older_word(claim, evidence) if finding.outcome is Outcome.FAILED else ""
-        verdicts.append(
-            Verdict(
-                rule=ID,
-                subject=claim.name,
-                outcome=finding.outcome,
-                reason=finding.reason + author + older + (file_history.lives(claim, evidence) if measures else ""),
-                measures=measures,
-            )
+    bins = view.by_claim(evidence.usage_bins)
+    return tuple(
+        with_ended_lives(
+            _present(claim, claims, evidence, bins),
+            ended_lives(claim, claims, evidence),
+            lambda life: _ended(life, claims, bins),
         )
-    return tuple(verdicts)
+        for claim in claims.claims
+    )
+
+
+def _present(claim: Claim, claims: ClaimSet, evidence: Evidence, bins: Mapping[str, list[UsageBin]]) -> Verdict:
+    """Judge the life that a claim has, or had last."""
+    measures: dict[str, Measure] = {}
+    author = ""
+    anew_ns = quota_renewed_ns(claim, claims, evidence)
+    if anew_ns is not None:
+        # The counters are of the whole window.
+        finding = undecided(f"its quota was promised anew at {anew_ns / 1e9:.1f} s")
+    elif claim.kept_quota_us is not None:
+        finding = undecided(UNKNOWN)
+    elif claim.quota_us is None or claim.quota_us < 0:
+        finding = Finding(Outcome.SKIPPED, "no quota was promised")
+    else:
+        names = view.covered(claim, claims)
+        rows = _rows(names, evidence)
+        slots = slots_in(slots_of(claim, claims, bins), last_began_ns(claim, evidence))
+        case = make_case(claim, names, evidence, rows, slots)
+        if isinstance(case, str):
+            finding = _short_life(claim, evidence, rows) or _short_pod(claim, claims, evidence) or undecided(case)
+        else:
+            measures = case.measures()
+            finding = _uncounted(case, claims, rows) if case.lacking else _counted(case)
+            author = authors(case, finding, measures)
+    older = view.older_word(claim, evidence) if finding.outcome is Outcome.FAILED else ""
+    return Verdict(
+        rule=ID,
+        subject=claim.name,
+        outcome=finding.outcome,
+        reason=finding.reason + author + older + (file_history.lives(claim, evidence) if measures else ""),
+        measures=measures,
+    )
+
+
+def _rows(names: frozenset[str], evidence: Evidence) -> list[CpuUse]:
+    use = view.by_claim(evidence.cpu_use)
+    return [row for name in sorted(names) for row in use.get(name, [])]
+
+
+def _ended(life: EndedLife, claims: ClaimSet, bins: Mapping[str, list[UsageBin]]) -> tuple[Outcome, str]:
+    """Judge a life that is over: by its counters up to their last reading, and by the ledger up to its end."""
+    claim = life.claim
+    if claim.quota_us is None or claim.quota_us < 0:
+        return Outcome.PASSED, ""  # `quota-free` judges it
+    if not life.settled or claim.kept_quota_us is not None:
+        return Outcome.SKIPPED, ""
+    names = view.covered(claim, claims)
+    slots = slots_in(slots_of(claim, claims, bins), life.use.from_ns, life.use.to_ns)
+    found = []
+    for own in [life.whole(), *([life.own] if life.counted else [])]:
+        case = make_case(claim, names, replace(life.evidence, bandwidth=(own,)), _rows(names, life.evidence), slots)
+        if isinstance(case, str):
+            continue
+        # The counts of levels above are of the whole window: they are judged with the life that goes on.
+        finding = broken(case) if not case.lacking else too_much(case) or burst(case)
+        found += [] if finding is None else [finding]
+    worst = next((one for one in found if one.outcome is Outcome.FAILED), None)
+    if worst is not None:
+        return worst.outcome, worst.reason
+    periods = max(1, (life.use.to_ns - life.use.from_ns) // (claim.period_us * bandwidth.NS_PER_US))
+    within = life.spent_ns <= periods * claim.quota_us * bandwidth.NS_PER_US
+    return (Outcome.PASSED if within or (life.counted and not found) else Outcome.SKIPPED), ""
 
 
 def _counted(case: Case) -> Finding:
@@ -222,6 +264,10 @@ RULE = Rule(
             more were counted while its cgroup was being set up, or no more than two of them, which a quota that is
             lowered while an end of the window is read would explain.
 
+            A life that ended in the window, and was followed by another in another cgroup, is judged by itself: by its
+            counters up to their last reading, and by the ledger up to its end. What it broke is failed; where too
+            little was read of it to say that it kept its promise it is skipped, and counted.
+
             A load that asks for less than the quota passes if it was not held back. Skipped: the own cgroup of a
             followed pod that came or went in the window, and whose counters were not read twice.
         """),
@@ -268,6 +314,7 @@ RULE = Rule(
                 "standstill_ns",
             ),
             *levels("demand_cpus"),
+            *levels("skipped_lives_count", better=Better.LESS),
             *amounts("refills_count", "refills_ns", better=Better.LESS),
             *writers.MEASURES,
             *words("quota_us", "burst_us", "quota_cpus", "bound_high_cpus", "bound_low_cpus"),

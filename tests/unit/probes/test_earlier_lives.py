@@ -1,10 +1,10 @@
-"""A container that restarts within a window: what is doubtful about its life before, in another cgroup."""
+"""A container that begins anew within a window, in another cgroup: what is kept of its life before."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from probes.cgroups.lives import Account
+from probes.cgroups.lives import Account, Ended
 from probes.readings import Watched
 from tests.unit.probes.readings import (
     BANDWIDTH,
@@ -16,57 +16,73 @@ from tests.unit.probes.readings import (
     FRAME,
     LOST,
     ONLINE,
-    QUIET,
     START,
     SWITCHES,
     built,
     but,
     counters,
 )
-from toolkit.model.blind_spots import Witness
+from toolkit.model.evidence import EndedUse, Evidence
 
-FIRST = Watched(claim=replace(CLAIM, cgroup="/pods/old"), ident=LOST, cpus=ONLINE, present=False)
-OLD = replace(BEFORE, cgroup="/pods/old")
+CGROUP = "/pods/old"
+FIRST = Watched(claim=replace(CLAIM, cgroup=CGROUP), ident=LOST, cpus=ONLINE, present=False)
+OLD = replace(BEFORE, cgroup=CGROUP)
+TWO_LIVES = replace(FRAME, subjects=(FIRST, *FRAME.subjects))
+SPENT_NS = 9_000
+RAN = replace(SWITCHES, rows={**SWITCHES.rows, LOST: [SWITCHES.rows[DB][1]]})
+"""The life before ran for so long, by the ledger."""
 
 
-def anew(throttled: int | None) -> tuple[Witness, ...]:
-    """Let ``db`` begin anew in another cgroup; return what is doubtful about it."""
-    stat = counters(END, 900)
-    account = Account(
-        base=counters(START, 500), last=replace(stat, stat=replace(stat.stat, nr_throttled=throttled)), ledger_ns=900
+def of_before(account: Account, *, ran: bool = True) -> Evidence:
+    """Let ``db`` begin anew; the life before was watched from before the window to 700 ns in it."""
+    ended = {LOST: Ended(account=account, base_ns=0, from_ns=START - 50, to_ns=START + 700)}
+    files = replace(FILES, before={**FILES.before, CGROUP: OLD}, after=(*FILES.after, replace(OLD, at_ns=END)))
+    return built(TWO_LIVES, but(files, replace(BANDWIDTH, ended=ended), *([RAN] if ran else [])))
+
+
+def read_twice(throttled: int) -> Account:
+    last = counters(START + 600, 8_500)
+    return Account(
+        base=counters(START, 500),
+        last=replace(last, stat=replace(last.stat, nr_throttled=throttled)),
+        ledger_ns=SPENT_NS,
+        unread_ns=1_000,
     )
-    files = {"before": {**FILES.before, "/pods/old": OLD}, "after": (*FILES.after, replace(OLD, at_ns=END))}
-    found = built(
-        replace(FRAME, subjects=(FIRST, *FRAME.subjects)),
-        but(
-            replace(FILES, **files),  # type: ignore[arg-type]
-            replace(BANDWIDTH, accounts={**BANDWIDTH.accounts, "/pods/old": account}),
-        ),
-    )
-    assert all(spot.claim == "db" for spot in found.coverage.blindness)
-    return tuple(witness for spot in found.coverage.blindness for witness in spot.witnesses)
 
 
-def test_the_life_before_is_not_judged_where_it_was_throttled() -> None:
-    """A container that restarts has its claim's name in another cgroup: what is judged by that name is the last one.
-
-    A life that nobody held leaves no doubt, and its files are judged (``validators/queries/earlier_life.py``).
-    """
-    assert anew(0) == ()
-    assert anew(3) == (Witness.BANDWIDTH, Witness.SLOTS)
-    assert anew(None) == (Witness.BANDWIDTH, Witness.SLOTS)
+def only(found: Evidence) -> EndedUse:
+    (one,) = found.ended_use
+    return one
 
 
-def test_a_life_that_was_over_before_the_window_leaves_no_doubt() -> None:
-    """Its cgroup is gone when the window opens, and it has run nothing since: who follows the node learns it later.
+def test_what_a_life_used_is_kept_until_its_end() -> None:
+    """Its counters up to their last reading, and by the ledger what it used after that: no doubt of anything."""
+    found = of_before(read_twice(throttled=3))
+    use = only(found)
 
-    One that ran, and whose counters nobody read, may have been throttled.
-    """
-    frame = replace(FRAME, subjects=(FIRST, *FRAME.subjects))
-    gone = Account(base=None, last=None, ledger_ns=0)
-    over = replace(BANDWIDTH, accounts={**BANDWIDTH.accounts, "/pods/old": gone})
-    ran = replace(SWITCHES, rows={**SWITCHES.rows, LOST: [SWITCHES.rows[DB][1]]})
+    assert found.coverage.blindness == ()
+    assert (use.claim, use.own.cgroup, use.from_ns, use.to_ns) == ("db", CGROUP, 0, 700)
+    assert (use.own.window_ns, use.own.usage_ns, use.own.nr_throttled) == (600, 8_000, 3)
+    assert (use.own.bpf_usage_ns, use.own.unread_ns) == (SPENT_NS - 1_000, 1_000)
+    assert use.own.quota_us == OLD.quota_us
+    assert [row.cgroup for row in found.bandwidth if not row.level] == [CLAIM.cgroup]
 
-    assert built(frame, but(over)).coverage.blindness == ()
-    assert [spot.claim for spot in built(frame, but(over, ran)).coverage.blindness] == ["db"]
-    assert [spot.claim for spot in built(frame, QUIET).coverage.blindness] == ["db"]
+
+def test_of_a_life_that_was_read_once_the_ledger_knows_all() -> None:
+    """It came and went between two readings, or was never read: it has no counter, and what it used is known."""
+    once = counters(START, 500)
+    for account in (
+        Account(base=once, last=once, ledger_ns=0, unread_ns=SPENT_NS),
+        Account(base=None, last=None, ledger_ns=0),
+    ):
+        own = only(of_before(account)).own
+        assert (own.window_ns, own.usage_ns, own.nr_throttled) == (0, None, None)
+        assert own.unread_ns == SPENT_NS
+
+
+def test_a_life_that_was_over_before_the_window_is_none_of_it() -> None:
+    """Its cgroup is gone when the window opens, and it has run nothing since: what follows the node learns it later."""
+    gone = of_before(Account(base=None, last=None, ledger_ns=0), ran=False)
+
+    assert gone.ended_use == ()
+    assert gone.coverage.blindness == ()

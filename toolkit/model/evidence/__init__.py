@@ -12,7 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolkit.model.evidence.actions import ActionEvidence
-from toolkit.model.evidence.cgroups import BandwidthEvidence, BandwidthUse, CgroupFiles, FileEvidence, ThrottledBelow
+from toolkit.model.evidence.cgroups import (
+    BandwidthEvidence,
+    BandwidthUse,
+    CgroupFiles,
+    EndedUse,
+    FileEvidence,
+    ThrottledBelow,
+)
 from toolkit.model.evidence.controls import Canary, ControlEvidence
 from toolkit.model.evidence.coverage import Coverage
 from toolkit.model.evidence.following import FollowEvidence
@@ -34,6 +41,7 @@ __all__ = [
     "ControlWrite",
     "Coverage",
     "CpuUse",
+    "EndedUse",
     "Environment",
     "Evidence",
     "HotplugEvent",

@@ -85,6 +85,27 @@ class BandwidthUse:
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndedUse:
+    """What a life of a claim used that ended in this window and was followed by another life of the claim.
+
+    :param from_ns, to_ns: when it was watched, since the window opened; one that stood then from 0 on.
+    :param levels: as of a life that goes on, its own cgroup first. ``unread_ns`` of that is what it used after its
+        counters were read last; where they were not read twice no counter is known, and that is all it used.
+    """
+
+    claim: str
+    from_ns: int
+    to_ns: int
+    levels: tuple[BandwidthUse, ...]
+
+    @property
+    def own(self) -> BandwidthUse:
+        """Its own cgroup's."""
+        return self.levels[0]
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottledBelow:
     """A cgroup below a claim's own, of no other claim, that was throttled by its own quota: deltas of ``cpu.stat``.
 
@@ -135,6 +156,9 @@ class BandwidthEvidence:
     """CPU time and throttling of all claims."""
 
     bandwidth: tuple[BandwidthUse, ...] = ()
+    """Of a claim whose container began anew in another cgroup that of its last life."""
+    ended_use: tuple[EndedUse, ...] = ()
+    """Of its lives before, in their order."""
     throttled_below: tuple[ThrottledBelow, ...] = ()
     """Of claims that were promised to have no quota."""
 
