@@ -19,6 +19,8 @@ from toolkit.allocation.cpu.options.option import CpuOption
 from toolkit.allocation.cpu.options.registry import OPTIONS as CPU_OPTIONS
 from toolkit.allocation.topology.options.registry import OPTIONS as TOPOLOGY_OPTIONS
 from toolkit.errors import EXIT_CODES
+from toolkit.kubernetes.releases import MODEL, Stage
+from toolkit.kubernetes.releases import OPTIONS as HISTORY
 from toolkit.model.runtimes import RUNTIMES, RuntimeKind
 from toolkit.sources.claims_file import FILE_FIELDS
 from toolkit.verbs import VERBS, Need
@@ -72,6 +74,11 @@ def runtimes() -> str:
     return _table(titles, map(row, RUNTIMES.values()))
 
 
+def _maturity(option: str) -> str:
+    stage = HISTORY[option].of(MODEL)
+    return {Stage.GA: "Stable", None: ""}.get(stage) or str(stage).capitalize()
+
+
 def options() -> str:
     """Return the table of the options of the CPU Manager's static policy and of the Topology Manager."""
     pairs = {frozenset((option.name, other)) for option in CPU_OPTIONS.values() for other in option.conflicts}
@@ -82,14 +89,21 @@ def options() -> str:
         guarantees = (promise.alignment, promise.in_budget) if promise else (None, None)
         return (
             f"`{option.name}`",
-            f"static policy, {option.maturity}",
+            f"static policy, {_maturity(option.name)}",
             ", ".join(f"`{other}`" for other in others),
             *(f"`{one}`" if one else "" for one in guarantees),
             f"`{promise.preference}`" if promise and promise.preference else "",
         )
 
     topology = (
-        (f"`{one.name}`", "Topology Manager, Stable", "", "", "", f"`{one.preference}`" if one.preference else "")
+        (
+            f"`{one.name}`",
+            f"Topology Manager, {_maturity(one.name)}",
+            "",
+            "",
+            "",
+            f"`{one.preference}`" if one.preference else "",
+        )
         for one in TOPOLOGY_OPTIONS.values()
     )
     titles = ("option", "of", "not with", "guarantees", "in a pod with a budget", "prefers")

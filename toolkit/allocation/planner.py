@@ -27,6 +27,7 @@ from toolkit.kubernetes.go_text import parse_cpu_list
 from toolkit.kubernetes.node_config import NodeConfig
 from toolkit.kubernetes.pod import CPU, HUGEPAGES_PREFIX, Container, Pod, effective_requests
 from toolkit.kubernetes.quantity import ZERO, Quantity
+from toolkit.kubernetes.releases import INIT_CONTAINERS_COUNT
 from toolkit.model.claims import HugepageLimit, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
@@ -153,7 +154,8 @@ def _pod_plan(node: Node, pod: Pod, admission: Admission) -> PodPlan:
         )
     isolations = {container.name: node.isolation(pod, container) for container in pod.containers}
     disabled = pod_quota_disabled(pod, isolations.values(), node.gates)
-    values = pod_values(pod, node.config, quota_disabled=disabled)
+    counts = INIT_CONTAINERS_COUNT.of(node.config.series) is not False
+    values = pod_values(pod, node.config, quota_disabled=disabled, init_counts=counts)
     return PodPlan(
         uid=pod.uid,
         name=pod.name,

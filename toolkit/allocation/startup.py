@@ -75,6 +75,7 @@ def make_managers(config: NodeConfig, machine: Machine, *, quirks: bool = False)
         config.topology_manager_scope,
         config.topology_manager_policy_options,
         machine,
+        gates=config.feature_gates,
         quirks=quirks,
     )
     try:
@@ -89,6 +90,7 @@ def make_managers(config: NodeConfig, machine: Machine, *, quirks: bool = False)
             beta_options=config.feature_gates[gates.CPU_BETA_OPTIONS],
             pod_level_managers=config.feature_gates.pod_level_managers,
             quirks=quirks,
+            series=config.series,
         )
     except CpuPolicyError as error:
         raise StartupError("cpu-manager", str(error)) from None

@@ -117,7 +117,8 @@ def command(
     """Compute the allocation of SCENARIO files, or of a kubelet's own files, and explain each decision.
 
     --kubelet-config and --pods, or --capture, show what that kubelet decides; --diff shows what an option would
-    change. The model is kubelet v1.36.2; for another version a warning is printed on standard error.
+    change. Gates, options, quotas and state files are those of the kubelet's release (v1.26 to v1.37); CPUs are chosen
+    as kubelet v1.36.2 does, and for another version a warning is printed on standard error.
 
     Exit code: 0 planned (a refused pod is a result too), 2 bad input, or a configuration with which no kubelet starts.
     """

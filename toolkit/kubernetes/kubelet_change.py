@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.kubernetes.feature_gates import GATES
+from toolkit.kubernetes.feature_gates import GROUPS
 from toolkit.kubernetes.known_gates import KNOWN
 from toolkit.kubernetes.node_config import FIELDS
+from toolkit.kubernetes.releases import GATE
 
 CPU_OPTIONS = "cpuManagerPolicyOptions"
 TOPOLOGY_OPTIONS = "topologyManagerPolicyOptions"
@@ -58,7 +59,7 @@ def _place(name: str, options: dict[str, str], where: str) -> tuple[str, str]:
         return field, key
     if name in options:
         return options[name], name
-    if name in KNOWN or name in GATES:
+    if name in KNOWN or name in GATE or name in GROUPS:
         return GATE_FIELD, name
     if name in _TEXTS | _BOOLEANS | _NUMBERS:
         return name, ""

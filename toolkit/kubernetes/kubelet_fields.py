@@ -15,6 +15,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from toolkit.kubernetes.feature_gates import FeatureGates
 from toolkit.kubernetes.releases import Series, series_text
 from toolkit.text.names import printable
 
@@ -94,6 +95,12 @@ _BY_SERIES: Mapping[Series, str] = {
 }
 SINCE: Mapping[str, Series] = {name: series for series, names in _BY_SERIES.items() for name in names.split()}
 """Field, or ``field.inner``, to the first series that has it."""
+UNREAD: Mapping[str, tuple[str, str]] = {
+    "systemPartition": ("pods of the system have CPUs and cgroups of their own, kubepods/system; KEP-5894", ""),
+    "memoryThrottlingFactor": ("memory.high of containers; KEP-2570", "MemoryQoS"),
+    "memoryReservationPolicy": ("memory.min and memory.low of pods and containers; KEP-2570", "MemoryQoS"),
+}
+"""Fields that are not modelled: what they decide, and the gate without which they decide nothing."""
 HEAD = frozenset(("apiVersion", "kind"))
 _ALIKE = 0.7
 """How alike a name must be to be meant (``difflib``)."""
@@ -155,6 +162,16 @@ def field_lines(odd: Iterable[OddField], series: Series | None) -> tuple[str, ..
     return tuple(
         f"{one.where}: {text}{f' (did you mean {close}?)' if close else ''}"
         for one, text, close in field_words(odd, series)
+    )
+
+
+def unread_lines(odd: Iterable[OddField], gates: FeatureGates) -> tuple[str, ...]:
+    """Name the fields that decide about CPUs or memory of pods and are not modelled, where this kubelet obeys them."""
+    return tuple(
+        f"{one.where}: not read: {one.name} ({what})"
+        for one in odd
+        for what, gate in [UNREAD.get(one.name, ("", ""))]
+        if what and one.since is not None and gates.series >= one.since and (not gate or gates[gate])
     )
 
 

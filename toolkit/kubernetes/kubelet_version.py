@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable
 
 from toolkit.errors import InputError
-from toolkit.kubernetes.releases import NEWEST, Series, off_by_default, series_text
+from toolkit.kubernetes.releases import MODEL, NEWEST, Series, series_text, unlike
 
 MODELLED = "v1.36.2"
 """The version whose recorded answers the model reproduces."""
-SERIES: Series = (1, 36)
+SERIES: Series = MODEL
 """Major and minor: patch releases of one series are taken to decide alike."""
 ASKED = "--kubelet-version names it"
 STATEMENT = (
@@ -33,10 +33,11 @@ def statement(version: str | None, *, named: bool = True) -> str:
     if version is None or is_modelled(version, "the kubelet's version"):
         return STATEMENT
     series = series_of(version, "the kubelet's version")
-    if series > NEWEST or not series[0]:
+    if not series[0]:
         return f"Decides as kubelet {MODELLED}: {_unlike(version)}."
-    off = off_by_default(series)
+    off, on = unlike(series, SERIES)
     gates = f" Gates that it has off by default are off unless they are set: {', '.join(off)}." if off else ""
+    gates += f" Gates that it has on by default, and are not modelled: {', '.join(on)}." if on else ""
     return f"Decides as kubelet {MODELLED}: {_unlike(version)}.{gates}"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, model_validator
@@ -18,7 +18,6 @@ from pydantic.alias_generators import to_camel
 
 from toolkit.kubernetes.documents import Part, absent, expected, head, quantity, read_document, refusal, without_nulls
 from toolkit.kubernetes.feature_gates import FeatureGates
-from toolkit.kubernetes.kubelet_version import SERIES
 from toolkit.kubernetes.quantity import Quantity
 from toolkit.kubernetes.releases import Series
 
@@ -80,8 +79,15 @@ class NodeConfig:
     max_pods: int = MAX_PODS
     pods_per_core: int = 0
     """Bounds the number of pods by that of CPUs; zero does not."""
-    series: Series = SERIES
-    """The release of the kubelet, major and minor."""
+
+    @property
+    def series(self) -> Series:
+        """The release of the kubelet, major and minor."""
+        return self.feature_gates.series
+
+    def of_series(self, series: Series) -> NodeConfig:
+        """Return the same configuration, given to a kubelet of this release."""
+        return replace(self, feature_gates=self.feature_gates.of_series(series))
 
 
 def _duration(text: str) -> str:

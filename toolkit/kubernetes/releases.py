@@ -14,8 +14,21 @@ from enum import StrEnum
 
 Series = tuple[int, int]
 """Major and minor. Patch releases of one series are taken to behave alike."""
+MODEL: Series = (1, 36)
+"""The series whose recorded answers the allocation model reproduces."""
 NEWEST: Series = (1, 37)
 """The newest series that the rows below were held against."""
+UPSTREAM: Series = (1, 38)
+"""What upstream's main branch is to become; its rows are marked by being newer than :data:`NEWEST`."""
+
+
+class Stage(StrEnum):
+    """Maturity of a gate or an option."""
+
+    ALPHA = "ALPHA"
+    BETA = "BETA"
+    GA = "GA"
+    DEPRECATED = "DEPRECATED"
 
 
 class Kind(StrEnum):
@@ -29,6 +42,8 @@ class Kind(StrEnum):
     METRIC = "metric that is served"
     FORMULA = "formula"
     ANSWER = "answer of an API"
+    REFUSAL = "what is refused"
+    DECISION = "what is decided otherwise than by the model"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +54,7 @@ class Behaviour:
     :param since: the first series that has it; ``None``: every one that is known.
     :param until: the first series that has it no more; ``None``: the newest has it.
     :param perhaps_since: from here to ``since`` it is not relied on either way. :param what: in words.
+    :param needs: options, gates and policies (``Static memory``, ``pod scope``) without which it makes no difference.
     """
 
     name: str
@@ -48,6 +64,7 @@ class Behaviour:
     since: Series | None = None
     until: Series | None = None
     perhaps_since: Series | None = None
+    needs: tuple[str, ...] = ()
 
     def of(self, series: Series | None) -> bool | None:
         """Return whether kubelets of a series have it; ``None``: not known, as of a series that is not known."""
@@ -95,59 +112,240 @@ INIT_CONTAINERS_COUNT = Behaviour(
     perhaps_since=(1, 26),
     source="kubernetes pkg/kubelet/cm/helpers_linux.go (ResourceConfigForPod)",
 )
-POD_BUDGETS = Behaviour(
-    name="PodLevelResources",
-    kind=Kind.GATE_ON,
-    what="a pod's own requests and limits count",
-    since=(1, 34),
-    source="KEP-2837; Kubernetes documentation, Feature Gates",
-)
-OWNERS_WITHOUT_QUOTA = Behaviour(
-    name="DisableCPUQuotaWithExclusiveCPUs",
-    kind=Kind.GATE_ON,
-    what="containers that own CPUs have no quota",
-    since=(1, 33),
-    source="docs/facts.md K-quota; Kubernetes documentation, Feature Gates",
-)
-GATES: tuple[Behaviour, ...] = (
-    POD_BUDGETS,
-    OWNERS_WITHOUT_QUOTA,
-    Behaviour(
-        name="InPlacePodLevelResourcesVerticalScaling",
-        kind=Kind.GATE_ON,
-        what="a pod's own requests and limits can be resized",
-        since=(1, 36),
-        source="Kubernetes documentation, Feature Gates",
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A gate as of one series. :param locked: nothing can set it otherwise."""
+
+    since: Series
+    stage: Stage
+    on: bool
+    locked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """One feature gate with its history. :param steps: in the order of series. :param needs: gates that it needs."""
+
+    name: str
+    what: str
+    source: str = "Kubernetes documentation, Feature Gates; test/compatibility_lifecycle/reference/feature_list.md"
+    steps: tuple[Step, ...]
+    needs: tuple[str, ...] = ()
+
+    def of(self, series: Series) -> Step | None:
+        """Return what it is in a series; ``None``: that series does not know it yet."""
+        return next((step for step in reversed(self.steps) if series >= step.since), None)
+
+    @property
+    def taken(self) -> Behaviour:
+        """The row of the releases that take it."""
+        return self._row(Kind.GATE_TAKEN, self.steps[0].since)
+
+    @property
+    def by_default(self) -> Behaviour:
+        """The row of the releases that have it on by default."""
+        return self._row(Kind.GATE_ON, next((step.since for step in self.steps if step.on), (99, 0)))
+
+    def _row(self, kind: Kind, since: Series) -> Behaviour:
+        return Behaviour(name=self.name, kind=kind, what=self.what, source=self.source, since=since)
+
+
+_A, _B, _GA, _OLD = Stage.ALPHA, Stage.BETA, Stage.GA, Stage.DEPRECATED
+GATES: tuple[Gate, ...] = (
+    Gate(
+        name="PodLevelResources",
+        what="a pod's own requests and limits count",
+        steps=(Step((1, 32), _A, False), Step((1, 34), _B, True)),
+        source="KEP-2837; Kubernetes documentation, Feature Gates",
     ),
-    Behaviour(
-        name="KubeletCgroupDriverFromCRI",
-        kind=Kind.GATE_ON,
-        what="the cgroup driver is the one that the runtime reports",
-        since=(1, 31),
-        source="KEP-4033; Kubernetes documentation, Feature Gates",
-    ),
-    Behaviour(
+    Gate(
         name="PodLevelResourceManagers",
-        kind=Kind.GATE_TAKEN,
         what="the resource managers know pods' own resources",
-        since=(1, 36),
-        source="KEP-5526; Kubernetes documentation, Feature Gates",
+        steps=(Step((1, 36), _A, False), Step((1, 37), _B, False)),
+        needs=("PodLevelResources",),
+        source="KEP-5526; kubernetes pull request 141209; Kubernetes documentation, Feature Gates",
     ),
-    Behaviour(
+    Gate(
+        name="CPUManagerPolicyAlphaOptions",
+        what="options of the static policy that are alpha are taken",
+        steps=(Step((1, 23), _A, False),),
+    ),
+    Gate(
+        name="CPUManagerPolicyBetaOptions",
+        what="options of the static policy that are beta are taken",
+        steps=(Step((1, 23), _B, True),),
+    ),
+    Gate(
+        name="TopologyManagerPolicyAlphaOptions",
+        what="options of the Topology Manager that are alpha are taken",
+        steps=(Step((1, 26), _A, False),),
+    ),
+    Gate(
+        name="TopologyManagerPolicyBetaOptions",
+        what="options of the Topology Manager that are beta are taken",
+        steps=(Step((1, 26), _B, False), Step((1, 28), _B, True)),
+    ),
+    Gate(
+        name="DisableCPUQuotaWithExclusiveCPUs",
+        what="containers that own CPUs have no quota",
+        steps=(Step((1, 33), _B, True), Step((1, 36), _OLD, True)),
+        source="docs/facts.md K-quota; Kubernetes documentation, Feature Gates",
+    ),
+    Gate(
+        name="InPlacePodVerticalScaling",
+        what="containers can be resized while they run",
+        steps=(Step((1, 27), _A, False), Step((1, 33), _B, True), Step((1, 35), _GA, True, locked=True)),
+    ),
+    Gate(
+        name="InPlacePodVerticalScalingExclusiveCPUs",
+        what="containers that own CPUs can be resized",
+        steps=(Step((1, 32), _A, False),),
+        needs=("InPlacePodVerticalScaling",),
+    ),
+    Gate(
+        name="InPlacePodVerticalScalingExclusiveMemory",
+        what="containers that own memory can be resized",
+        steps=(Step((1, 34), _A, False),),
+        needs=("InPlacePodVerticalScaling",),
+    ),
+    Gate(
         name="InPlacePodLevelResourcesVerticalScaling",
-        kind=Kind.GATE_TAKEN,
-        what="a pod's own requests and limits can be resized, where it is switched on",
-        since=(1, 35),
-        source="Kubernetes documentation, Feature Gates",
+        what="a pod's own requests and limits can be resized",
+        steps=(Step((1, 35), _A, False), Step((1, 36), _B, True)),
+        needs=("InPlacePodVerticalScaling", "PodLevelResources", "NodeDeclaredFeatures"),
     ),
-    Behaviour(
+    Gate(
         name="NodeDeclaredFeatures",
-        kind=Kind.GATE_TAKEN,
         what="a node states which features it has",
-        since=(1, 35),
+        steps=(Step((1, 35), _A, False), Step((1, 36), _B, True)),
         source="KEP-5328; Kubernetes documentation, Feature Gates",
     ),
+    Gate(
+        name="CustomCPUCFSQuotaPeriod",
+        what="the period of quotas can be set",
+        steps=(Step((1, 12), _A, False), Step((1, 36), _GA, True)),
+    ),
+    Gate(
+        name="DynamicResourceAllocation",
+        what="pods can claim devices",
+        steps=(Step((1, 26), _A, False), Step((1, 32), _B, False), Step((1, 34), _GA, True)),
+    ),
+    Gate(
+        name="KubeletCgroupDriverFromCRI",
+        what="the cgroup driver is the one that the runtime reports",
+        steps=(Step((1, 28), _A, False), Step((1, 31), _B, True), Step((1, 34), _GA, True, locked=True)),
+        source="KEP-4033; Kubernetes documentation, Feature Gates",
+    ),
+    Gate(
+        name="SidecarContainers",
+        what="init containers with restartPolicy Always go on beside the others",
+        steps=(Step((1, 28), _A, False), Step((1, 29), _B, True), Step((1, 33), _GA, True, locked=True)),
+        source="KEP-753; Kubernetes documentation, Feature Gates",
+    ),
+    Gate(
+        name="MemoryQoS",
+        what="cgroups have memory.min, memory.low and memory.high by requests and limits",
+        steps=(Step((1, 22), _A, False), Step((1, 37), _B, True)),
+        source="KEP-2570; Kubernetes documentation, Feature Gates",
+    ),
 )
+GATE: dict[str, Gate] = {gate.name: gate for gate in GATES}
+"""By name."""
+POD_BUDGETS = GATE["PodLevelResources"].by_default
+OWNERS_WITHOUT_QUOTA = GATE["DisableCPUQuotaWithExclusiveCPUs"].by_default
+SIDECARS = GATE["SidecarContainers"].by_default
+GATES_NEED = Behaviour(
+    name="gates that others need",
+    kind=Kind.REFUSAL,
+    what="a gate that is on is refused where one that it needs is off",
+    since=(1, 35),
+    source="k8s.io/component-base, featuregate (AddDependencies)",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOption:
+    """One option of a manager's policy with its history: the series that each stage came with.
+
+    :param field: of KubeletConfiguration.
+    """
+
+    name: str
+    field: str
+    source: str
+    alpha: Series | None = None
+    beta: Series | None = None
+    stable: Series | None = None
+
+    def of(self, series: Series) -> Stage | None:
+        """Return how mature it is in a series; ``None``: that series does not know it."""
+        stages = ((self.stable, _GA), (self.beta, _B), (self.alpha, _A))
+        return next((stage for since, stage in stages if since is not None and series >= since), None)
+
+
+_CPU, _TOPOLOGY = "cpuManagerPolicyOptions", "topologyManagerPolicyOptions"
+OPTIONS: dict[str, PolicyOption] = {
+    option.name: option
+    for option in (
+        PolicyOption(
+            name="full-pcpus-only", field=_CPU, alpha=(1, 22), beta=(1, 23), stable=(1, 33), source="KEP-2625"
+        ),
+        PolicyOption(name="distribute-cpus-across-numa", field=_CPU, alpha=(1, 23), beta=(1, 33), source="KEP-2902"),
+        PolicyOption(name="align-by-socket", field=_CPU, alpha=(1, 25), source="KEP-3327"),
+        PolicyOption(name="distribute-cpus-across-cores", field=_CPU, alpha=(1, 31), source="KEP-4176"),
+        PolicyOption(
+            name="strict-cpu-reservation", field=_CPU, alpha=(1, 32), beta=(1, 33), stable=(1, 35), source="KEP-4540"
+        ),
+        PolicyOption(
+            name="prefer-align-cpus-by-uncorecache",
+            field=_CPU,
+            alpha=(1, 32),
+            beta=(1, 34),
+            stable=(1, 36),
+            source="KEP-4800",
+        ),
+        PolicyOption(
+            name="prefer-closest-numa-nodes",
+            field=_TOPOLOGY,
+            alpha=(1, 26),
+            beta=(1, 28),
+            stable=(1, 32),
+            source="KEP-3545",
+        ),
+        PolicyOption(name="max-allowable-numa-nodes", field=_TOPOLOGY, beta=(1, 31), stable=(1, 35), source="KEP-4622"),
+    )
+}
+"""By name: the options of the managers' policies."""
+
+
+def _decides(needs: tuple[str, ...], what: str, pull: int) -> Behaviour:
+    return Behaviour(
+        name=f"{' and '.join(needs)}: {what}",
+        kind=Kind.DECISION,
+        what=what,
+        needs=needs,
+        since=UPSTREAM,
+        source=f"kubernetes pull request {pull}, CHANGELOG-1.38 (v1.38.0-alpha.1)",
+    )
+
+
+DECISIONS: tuple[Behaviour, ...] = (
+    _decides(("distribute-cpus-across-cores",), "CPUs are taken by topology, not by number", 140766),
+    _decides(("distribute-cpus-across-cores", "align-by-socket"), "CPUs are taken by topology, not by number", 141238),
+    _decides(
+        ("distribute-cpus-across-numa",), "the Topology Manager's affinity is kept where it has several nodes", 139456
+    ),
+    _decides(("full-pcpus-only", "distribute-cpus-across-numa"), "some requests no longer hang the kubelet", 140730),
+    _decides(
+        ("PodLevelResourceManagers",),
+        "what a pod has as a whole is restored after a restart, not allocated anew",
+        141041,
+    ),
+    _decides(("Static memory", "pod scope"), "hints of the Memory Manager are restored after a restart", 141070),
+)
+"""What is decided otherwise after v1.37; which of it was picked into older series is not known."""
 METRICS: tuple[Behaviour, ...] = (
     Behaviour(
         name="kubelet_cpu_manager_allocation_per_numa{",
@@ -162,20 +360,25 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     ALLOCATED_STATE,
     STATE_AS_TEXT,
     INIT_CONTAINERS_COUNT,
-    *GATES,
+    GATES_NEED,
+    *(gate.taken for gate in GATES),
+    *(gate.by_default for gate in GATES if any(step.on for step in gate.steps)),
     *METRICS,
+    *DECISIONS,
 )
+"""Every row but the options'."""
 
 
-def off_by_default(series: Series) -> tuple[str, ...]:
-    """Return the gates that are on by default in the newest series and are not in this one."""
-    return tuple(row.name for row in GATES if row.kind is Kind.GATE_ON and row.of(series) is False)
+def unlike(series: Series, than: Series) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the gates that a series has off by default and another has on, and those that are the other way round."""
+    here, there = ({gate.name for gate in GATES if (step := gate.of(one)) and step.on} for one in (series, than))
+    names = [gate.name for gate in GATES]
+    return tuple(n for n in names if n in there - here), tuple(n for n in names if n in here - there)
 
 
 def least(gates: Iterable[str], samples: str) -> Series:
     """Return the oldest series that takes these gates and serves these samples of metrics."""
-    names = set(gates)
-    shown = [row.since for row in GATES if row.kind is Kind.GATE_TAKEN and row.name in names]
+    shown: list[Series | None] = [GATE[name].steps[0].since for name in gates if name in GATE]
     shown += [row.since for row in METRICS if f"\n{row.name}" in f"\n{samples}"]
     return max((since for since in shown if since is not None), default=(0, 0))
 

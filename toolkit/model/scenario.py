@@ -147,6 +147,8 @@ class Scenario:
     requires: Requirements = field(default_factory=Requirements)
     policy: ExclusivePolicy = ExclusivePolicy.K8S
     kubelet: dict[str, Any] = field(default_factory=dict)
+    kubelet_version: str = ""
+    """Of the kubelet that is asked; empty: that of the model. No file says so."""
     pods: tuple[dict[str, Any], ...] = ()
     predicate: bool = True
     """Whether pods must find room beside the others, too, as a kubelet's last admit handler asks. No file says so:

@@ -19,6 +19,7 @@ from toolkit.allocation.cpu.static import StaticPolicy
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.topology.hint import Hints
 from toolkit.kubernetes.pod import Container, Pod
+from toolkit.kubernetes.releases import MODEL, Series
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
 
@@ -117,10 +118,12 @@ def make_policy(
     beta_options: bool = True,
     pod_level_managers: bool = False,
     quirks: bool = False,
+    series: Series = MODEL,
 ) -> StaticPolicy | NonePolicy:
     """Build the CPU Manager policy of a configuration.
 
     :param reserved_milli: CPU reservation in thousandths. :param reserved_list: ``reservedSystemCPUs``, if given.
+    :param series: of the kubelet.
     :raises CpuPolicyError: with the kubelet's message of stage ``cpu-manager``.
     """
     if name == "none":
@@ -134,7 +137,7 @@ def make_policy(
     if reserved_milli <= 0:
         raise CpuPolicyError("[cpumanager] unable to determine reserved CPU resources for static policy")
     try:
-        options = parse_options(option_values, alpha=alpha_options, beta=beta_options)
+        options = parse_options(option_values, alpha=alpha_options, beta=beta_options, series=series)
         check_machine(options, machine, topology_policy)
         reserved = reserved_cpus(machine, options, -(-reserved_milli // 1000), reserved_list, quirks=quirks)
     except CpuPolicyError as error:

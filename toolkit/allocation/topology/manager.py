@@ -15,6 +15,7 @@ from toolkit.allocation.topology.hint import Hints, TopologyHint
 from toolkit.allocation.topology.merge import collect, merge, single_node_only
 from toolkit.allocation.topology.options.switched_on import STAGE, TopologyOptions, by_id, read_options
 from toolkit.allocation.topology.walk import walk
+from toolkit.kubernetes.feature_gates import FeatureGates
 from toolkit.kubernetes.go_text import quote
 
 NONE = "none"
@@ -30,16 +31,24 @@ SCOPES = (CONTAINER_SCOPE, POD_SCOPE)
 class TopologyManager:
     """Merges hints under one policy. Immutable; the stored hints are the node's.
 
+    :param gates: of the kubelet; ``None``: the model's as they are by default.
     :param quirks: reproduce the crash of ``prefer-closest-numa-nodes`` on machines whose node ids have gaps.
     :raises StartupError: options, number of nodes or distances with which a kubelet does not start.
     """
 
     def __init__(
-        self, policy: str, scope: str, options: Mapping[str, str], machine: Machine, *, quirks: bool = False
+        self,
+        policy: str,
+        scope: str,
+        options: Mapping[str, str],
+        machine: Machine,
+        *,
+        gates: FeatureGates | None = None,
+        quirks: bool = False,
     ) -> None:
         self.policy = policy
         self.scope = scope
-        self.options = TopologyOptions() if policy == NONE else read_options(options)
+        self.options = TopologyOptions() if policy == NONE else read_options(options, gates)
         self.all_nodes = sum(1 << node.id for node in machine.nodes)
         self._order = self.options.order(machine, quirks=quirks)
         gaps = any(node.id != i for i, node in enumerate(machine.nodes))

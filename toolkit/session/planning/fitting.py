@@ -8,7 +8,6 @@ from __future__ import annotations
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.startup import make_managers
 from toolkit.errors import InputError
-from toolkit.kubernetes.node_config import read_settings
 from toolkit.model.isolation import Finding
 from toolkit.model.plan import Plan
 from toolkit.model.runtimes import CGROUPFS, RUNTIMES
@@ -17,7 +16,7 @@ from toolkit.model.topology import Topology
 from toolkit.session.planning.deciders import homeless as homeless
 from toolkit.session.planning.expected import expected
 from toolkit.session.planning.plan_findings import RESERVED_OWNED, plan_findings
-from toolkit.session.planning.planned import machine_of, plan_all
+from toolkit.session.planning.planned import config_of, machine_of, plan_all
 
 
 def unmet(requires: Requirements, topology: Topology) -> str | None:
@@ -65,7 +64,7 @@ def unmet(requires: Requirements, topology: Topology) -> str | None:
 
 def unstartable(scenario: Scenario, topology: Topology) -> str | None:
     """Return why no kubelet starts with the scenario's options on this machine; ``None`` if one does."""
-    config = read_settings(scenario.kubelet, f"scenario {scenario.name}: kubelet")
+    config = config_of(scenario)
     try:
         make_managers(config, machine_of(topology))
     except StartupError as error:

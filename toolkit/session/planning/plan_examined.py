@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from toolkit.kubernetes.node_config import read_settings
 from toolkit.model.isolation import Finding, IsolationFacts
 from toolkit.model.plan import Plan
 from toolkit.model.scenario import Scenario
@@ -11,6 +10,7 @@ from toolkit.session.planning.cpu_roles import roles_of_kubelet, roles_of_plan
 from toolkit.session.planning.isolation import findings
 from toolkit.session.planning.kubelet_defects import kubelet_defects
 from toolkit.session.planning.plan_findings import plan_findings
+from toolkit.session.planning.planned import config_of
 
 
 def examined(scenario: Scenario, topology: Topology, plan: Plan, facts: IsolationFacts | None) -> tuple[Finding, ...]:
@@ -18,7 +18,7 @@ def examined(scenario: Scenario, topology: Topology, plan: Plan, facts: Isolatio
 
     :param facts: of the machine, held against the CPUs that the plan gives away; ``None``: only its topology is known.
     """
-    config = read_settings(scenario.kubelet, f"scenario {scenario.name}: kubelet")
+    config = config_of(scenario)
     found = plan_findings(plan, topology) + kubelet_defects(scenario, topology, plan)
     found += roles_of_kubelet(config, topology, "the kubelet's configuration")[1]
     if facts is not None and any(c.assigned for pod in plan.pods for c in pod.containers):

@@ -13,7 +13,8 @@ from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node, start_node
 from toolkit.allocation.planner import plan, plan_of
 from toolkit.errors import HostUnsupportedError, InputError
-from toolkit.kubernetes.node_config import read_settings
+from toolkit.kubernetes.kubelet_version import series_of
+from toolkit.kubernetes.node_config import NodeConfig, read_settings
 from toolkit.kubernetes.pod import Pod
 from toolkit.kubernetes.pod_reader import read_pod, read_submitted_pod
 from toolkit.model.cpuset import CpuSet
@@ -84,6 +85,16 @@ def machine_of(topology: Topology) -> Machine:
     return machine
 
 
+def config_of(scenario: Scenario) -> NodeConfig:
+    """Return the kubelet's configuration, with the defaults of its release.
+
+    :raises InputError: a field with a wrong type, or no version.
+    """
+    where = f"scenario {scenario.name}: kubelet"
+    config = read_settings(scenario.kubelet, where)
+    return config.of_series(series_of(scenario.kubelet_version, where)) if scenario.kubelet_version else config
+
+
 def plan_scenario(scenario: Scenario, topology: Topology, *, quirks: bool = False) -> Plan:
     """Compute what the kubelet would decide for the scenario on this machine, once all pods are there and resized.
 
@@ -101,7 +112,7 @@ def plan_all(scenario: Scenario, topology: Topology, *, quirks: bool = False) ->
     :raises InputError: as :func:`plan_scenario`. :raises KubeletPanic: likewise.
     """
     where = f"scenario {scenario.name}"
-    config = read_settings(scenario.kubelet, f"{where}: kubelet")
+    config = config_of(scenario)
     machine = machine_of(topology)
     refuse_with_changes(scenario, where)
     manifests = resolve(scenario.pods, config, machine, where)
@@ -116,7 +127,10 @@ def plan_all(scenario: Scenario, topology: Topology, *, quirks: bool = False) ->
         return Planned(scenario=scenario, topology=topology, plan=first, resized=after, answers=answers)
     if scenario.kubelet_restart is not None:
         made, restarted = plan_restart(
-            scenario, pods, start(), lambda fields: read_settings(fields, f"{where}: kubeletRestart")
+            scenario,
+            pods,
+            start(),
+            lambda fields: read_settings(fields, f"{where}: kubeletRestart").of_series(config.series),
         )
         return Planned(scenario=scenario, topology=topology, plan=made, restarted=restarted)
     if scenario.leaves:

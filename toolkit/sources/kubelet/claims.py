@@ -15,7 +15,7 @@ from toolkit.allocation.promised import Promised, promised
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
 from toolkit.allocation.topology.manager import NONE
 from toolkit.kubernetes.feature_gates import POD_LEVEL_RESOURCES
-from toolkit.kubernetes.kubelet_fields import field_lines
+from toolkit.kubernetes.kubelet_fields import field_lines, unread_lines
 from toolkit.kubernetes.pod import Pod
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
 from toolkit.model.cpuset import CpuSet
@@ -106,6 +106,7 @@ def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> Node
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
         *(("config_fields", line) for line in field_lines(known.odd, maker.versions.said)),
+        *(("config_fields", line) for line in unread_lines(known.odd, known.config.feature_gates)),
         ("version", other_version(reading.kubelet_version)),
         ("version", maker.versions.unsaid(promise.subject.pod_uid for promise in promises if promise.in_state)),
         ("reserved_cpus", known.reserved_problem),

@@ -15,7 +15,6 @@ from toolkit.allocation.cpu.manager import StaticPolicy
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node
 from toolkit.errors import InputError
-from toolkit.kubernetes.feature_gates import FeatureGates
 from toolkit.kubernetes.node_config import NodeConfig
 from toolkit.kubernetes.pod import CPU
 from toolkit.model.node_reading import NodeReading
@@ -56,8 +55,7 @@ def modelled_node(reading: NodeReading, config: NodeConfig) -> Node | str:
     machine = _machine(reading.sysfs)
     if isinstance(machine, str):
         return machine
-    refused = config.feature_gates.refused
-    gates = FeatureGates({name: on for name, on in config.feature_gates.given.items() if name not in refused})
+    gates = config.feature_gates.without(config.feature_gates.refused)
     plain = replace(
         config,
         memory_manager_policy="None",

@@ -5,15 +5,17 @@ Not a scenario to run: it has no workloads and no controls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.kubernetes.feature_gates import FeatureGates
-from toolkit.kubernetes.kubelet_fields import field_lines
+from toolkit.kubernetes.kubelet_fields import field_lines, unread_lines
 from toolkit.kubernetes.kubelet_version import is_modelled, is_upstream, series_of, warning
+from toolkit.kubernetes.node_config import NodeConfig
+from toolkit.kubernetes.releases import DECISIONS, SIDECARS, series_text
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
@@ -66,12 +68,13 @@ def ask(
     if not manifests:
         raise InputError(str(pods or capture), "only pods that have ended", "one that has not")
     version = version or (_said(reading, str(capture)) if reading is not None else "")
-    fields, warnings = _for_the_model(found.fields, version)
-    warnings = (*field_lines(found.odd, series_of(version, "--kubelet-version") if version else None), *warnings)
+    asked = found.node.of_series(series_of(version, "--kubelet-version")) if version else found.node
+    fields, warnings = _for_the_model(found.fields, asked.feature_gates, version)
+    warnings = (*_of_release(found, asked, manifests, version), *warnings)
     files = str(capture) if config is None else file_names(config, drop_ins)
     title = f"{files}, pods of {pods or capture}"
     topology = capture_topology(reading, str(capture)) if reading is not None and machine else None
-    scenario = Scenario(name=NAME, title=title, kubelet=fields, pods=manifests)
+    scenario = Scenario(name=NAME, title=title, kubelet=fields, kubelet_version=version, pods=manifests)
     root = found.cgroup_root
     return Question(
         scenario=scenario, cgroup_root=root, version=version, topology=topology, warnings=(*warnings, *_left_out(ended))
@@ -130,31 +133,61 @@ def _seen(pod: Mapping[str, Any]) -> tuple[str, str]:
     return str(started or ""), str(pod["metadata"]["name"])
 
 
-def _for_the_model(fields: Mapping[str, Any], version: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _of_release(
+    found: KubeletConfiguration, config: NodeConfig, pods: Sequence[Mapping[str, Any]], version: str
+) -> tuple[str, ...]:
+    """Say what of configuration and pods a kubelet of this release passes over, or decides otherwise than the model."""
+    series = series_of(version, "--kubelet-version") if version else None
+    lines = [*field_lines(found.odd, series), *unread_lines(found.odd, config.feature_gates)]
+    gates = config.feature_gates
+    if series is not None and not SIDECARS.of(gates.series) and not gates[SIDECARS.name]:
+        names = [printable(str(pod["metadata"]["name"])) for pod in pods if _has_sidecar(pod)]
+        if names:
+            since = series_text(SIDECARS.since or gates.series)
+            text = f"knows no sidecar containers (gate {SIDECARS.name}, on since {since}), and is answered as if it did"
+            lines.append(f"{version} {text}: {', '.join(names)}")
+    on = {*_switched_on(config), *gates.on}
+    unlike = [row for row in DECISIONS if row.of(series) and on.issuperset(row.needs)]
+    lines += [f"{version} decides {' with '.join(row.needs)} otherwise: {row.what} ({row.source})" for row in unlike]
+    return tuple(lines)
+
+
+def _switched_on(config: NodeConfig) -> Iterator[str]:
+    """Yield the names that a row of the table of releases may need, but for gates."""
+    for options in (config.cpu_manager_policy_options, config.topology_manager_policy_options):
+        yield from (name for name, value in options.items() if value.casefold() in ("true", "1", "t"))
+    yield f"{config.memory_manager_policy} memory"
+    yield f"{config.topology_manager_scope} scope"
+
+
+def _has_sidecar(pod: Mapping[str, Any]) -> bool:
+    listed = items(mapping(pod.get("spec")).get("initContainers"))
+    return any(mapping(one).get("restartPolicy") == "Always" for one in listed)
+
+
+def _for_the_model(
+    fields: Mapping[str, Any], given: FeatureGates, version: str
+) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Leave out the gates that only another kubelet knows, with a warning that names them.
 
-    An older one has the gates off that it had off by default (:mod:`toolkit.kubernetes.releases`).
     One of another version, or of a distribution: OpenShift's passes over a gate that is none of Kubernetes and says so
     in its log, and its configurations have such gates. A release of Kubernetes does not start with one: where the
-    version says that it is one, the gate stays, and the plan reports it, as a gate that is locked otherwise.
+    version says that it is one, a gate that the release is known not to take, or to have locked otherwise, stays, and
+    the plan reports it.
     Source: k8s.io/component-base, ``featuregate/feature_gate.go`` (``unsafeSetFromMap``), of v1.36 and, with the patch
     "UPSTREAM: <carry>: warn only about unknown feature gates", of openshift/kubernetes.
+
+    :param given: the gates of the fields, of that release.
     """
-    gates = dict(fields.get("featureGates") or {})
-    given = FeatureGates(gates)
     warned: tuple[str, ...] = ()
     if version and not is_modelled(version, "--kubelet-version"):
-        left_out, warned = given.refused, (warning(version, given.refused),)
-        series = series_of(version, "--kubelet-version")
-        older = given.of_series(series) if series[0] else given
-        # What the model no longer lets anything switch off decides nothing in it.
-        gates = {name: value for name, value in older.given.items() if name in gates or name not in older.refused}
+        left_out = given.unknown if is_upstream(version) else given.refused
+        warned = (warning(version, left_out),)
     elif given.unknown and not is_upstream(version):
         left_out, warned = given.unknown, (_foreign(given.unknown),)
     else:
         return dict(fields), ()
-    kept = {name: value for name, value in gates.items() if name not in left_out}
-    return {**fields, "featureGates": kept}, warned
+    return {**fields, "featureGates": given.without(left_out).given}, warned
 
 
 def _foreign(gates: Sequence[str]) -> str:

@@ -106,8 +106,7 @@ def _gates(given: FeatureGates, version: str) -> FeatureGates:
         series = series_of(version, "kubelet_version")
     except InputError:
         return given
-    # What is built from no release calls itself v0.0.0.
-    return given.of_series(series) if series[0] else given
+    return given.of_series(series)
 
 
 def other_version(version: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -126,7 +125,7 @@ ALL = ("none", "best-effort", "restricted", "single-numa-node")
 def test_a_node_keeps_its_books(data: st.DataObject) -> None:
     """Whatever pods come and go: disjoint, conserved, never reserved, and everything is back at the end."""
     config = data.draw(configs(topology=ALL, pod_level=data.draw(st.booleans())))
-    config = replace(config, series=data.draw(st.sampled_from([SERIES, (1, 37)])))
+    config = config.of_series(data.draw(st.sampled_from([SERIES, (1, 37)])))
     machine = data.draw(machines())
     try:
         node, fresh = Node(config, machine), Node(config, machine)

@@ -219,13 +219,105 @@ def test_a_kubelet_of_another_version_is_warned_of(pods: Path, tmp_path: Path) -
     other = plan(*arguments, "--kubelet-version", "v1.37.0")
     assert other.exit_code == 0
     assert other.stderr == (
-        "pinproof: the kubelet is v1.37.0, the model is of v1.36.2: v1.37.0 is newer than what is known here, and is "
-        "answered as v1.36; its decisions may differ; "
+        "pinproof: the kubelet is v1.37.0, the model is of v1.36.2: the decisions of v1.37.0 may differ; "
         "feature gates that v1.36 does not take are left out: OfTomorrow\n"
     )
-    assert " ".join(other.stdout.split()).endswith("is answered as v1.36; its decisions may differ.")
+    ends = "the decisions of v1.37.0 may differ. Gates that it has on by default, and are not modelled: MemoryQoS."
+    assert " ".join(other.stdout.split()).endswith(ends)
     known = plan("--capture", CAPTURE, "--pods", pods, "--kubelet-version", "v1.36.0")
     assert "other v1.36\nreleases are taken to agree." in known.stdout
+
+
+ACROSS_CORES = """
+cpuManagerPolicyOptions: {distribute-cpus-across-cores: "true"}
+featureGates: {CPUManagerPolicyAlphaOptions: true}
+"""
+
+
+def planned_as(version: str, tmp_path: Path, config: str, pod: str) -> Any:
+    """The plan of one pod as a kubelet of a release, on the captured machine."""
+    head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    (tmp_path / "config.yaml").write_text(head + "cpuManagerPolicy: static\nreservedSystemCPUs: '0'\n" + config)
+    (tmp_path / "pod.yaml").write_text(f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {pod}\n")
+    arguments = ("--capture", CAPTURE, "--kubelet-config", tmp_path / "config.yaml", "--pods", tmp_path / "pod.yaml")
+    return plan(*arguments, "--kubelet-version", version, "--json")
+
+
+@pytest.mark.parametrize(
+    ("version", "quota"), [("1.28.0", 400000), ("1.32.5", 400000), ("1.33.1", -1), ("1.36.2", -1), ("1.37.0", -1)]
+)
+def test_owners_of_cpus_have_a_quota_until_v133(version: str, quota: int, tmp_path: Path) -> None:
+    """The container's and its pod's. Source: field.md 6.1; gate DisableCPUQuotaWithExclusiveCPUs."""
+    amounts = "{cpu: '4', memory: 64Mi}"
+    pod = f"{{containers: [{{name: c, image: x, resources: {{requests: {amounts}, limits: {amounts}}}}}]}}"
+    (made,) = json.loads(planned_as(version, tmp_path, "", pod).stdout)[0]["plan"]["pods"]
+    assert (made["quota_us"], made["containers"][0]["quota_us"], made["containers"][0]["period_us"]) == (
+        quota,
+        quota,
+        100000,
+    )
+    assert made["containers"][0]["isolation"] == "container"
+
+
+@pytest.mark.parametrize(("version", "quota"), [("1.32.0", -1), ("1.33.4", -1), ("1.34.0", 100000), ("1.37.1", 100000)])
+def test_a_pods_budget_counts_since_v134(version: str, quota: int, tmp_path: Path) -> None:
+    """Before, its containers alone say what it asks for, unless the gate is set."""
+    amounts = "{cpu: '1', memory: 64Mi}"
+    pod = f"{{resources: {{requests: {amounts}, limits: {amounts}}}, containers: [{{name: c, image: x}}]}}"
+    (made,) = json.loads(planned_as(version, tmp_path, "", pod).stdout)[0]["plan"]["pods"]
+    assert (made["quota_us"], made["qos_class"]) == (quota, "BestEffort" if quota < 0 else "Guaranteed")
+    given = planned_as(version, tmp_path, "featureGates: {PodLevelResources: true}\n", pod)
+    assert json.loads(given.stdout)[0]["plan"]["pods"][0]["quota_us"] == 100000
+
+
+@pytest.mark.parametrize(
+    ("version", "config", "line"),
+    [
+        ("v1.37.0", "systemPartition: {cpus: '0'}\n", "not read: systemPartition (pods of the system have CPUs"),
+        ("v1.37.0", "memoryThrottlingFactor: 0.8\n", "not read: memoryThrottlingFactor (memory.high"),
+        ("v1.37.0", "memoryReservationPolicy: TieredReservation\n", "not read: memoryReservationPolicy (memory.min"),
+        ("v1.36.2", "memoryThrottlingFactor: 0.8\n", ""),
+        ("v1.36.2", "systemPartition: {cpus: '0'}\n", "systemPartition is a field since v1.37"),
+        ("v1.38.0", "cpuManagerPolicyOptions: {distribute-cpus-across-numa: 'true'}\n", "140766"),
+        (
+            "v1.38.0",
+            ACROSS_CORES,
+            "v1.38.0 decides distribute-cpus-across-cores otherwise: CPUs are taken by topology, not by number",
+        ),
+    ],
+)
+def test_what_a_release_passes_over_or_decides_otherwise_is_named(
+    version: str, config: str, line: str, tmp_path: Path
+) -> None:
+    """Only where it makes a difference: the field is obeyed, the option is on."""
+    made = planned_as(version, tmp_path, config, "{containers: [{name: c, image: x}]}")
+    assert made.exit_code == 0
+    if "140766" in line:
+        assert line not in made.stderr
+    elif line:
+        assert line in made.stderr
+    else:
+        assert made.stderr == ""
+
+
+def test_options_and_gates_that_a_release_does_not_have_are_refused(tmp_path: Path) -> None:
+    """As its kubelet would: it does not start with them."""
+    pod = "{containers: [{name: c, image: x}]}"
+    option = planned_as("1.30.0", tmp_path, "cpuManagerPolicyOptions: {distribute-cpus-across-cores: 'true'}\n", pod)
+    assert (option.exit_code, "unknown CPU Manager Policy option" in option.stderr) == (2, True)
+    beta = planned_as("1.34.0", tmp_path, "cpuManagerPolicyOptions: {strict-cpu-reservation: 'true'}\n", pod)
+    assert beta.exit_code == 0
+    early = planned_as("1.32.0", tmp_path, "cpuManagerPolicyOptions: {strict-cpu-reservation: 'true'}\n", pod)
+    assert "Alpha-level Options not enabled" in early.stderr
+    gate = planned_as("1.35.0", tmp_path, "featureGates: {PodLevelResourceManagers: true}\n", pod)
+    assert (gate.exit_code, "unrecognized feature gate: PodLevelResourceManagers" in gate.stderr) == (2, True)
+
+
+def test_sidecars_before_there_were_any_are_named(tmp_path: Path) -> None:
+    """A plan has them all the same, and says so."""
+    pod = "{initContainers: [{name: s, image: x, restartPolicy: Always}], containers: [{name: c, image: x}]}"
+    assert "1.27.0 knows no sidecar containers" in planned_as("1.27.0", tmp_path, "", pod).stderr
+    assert "sidecar" not in planned_as("1.29.0", tmp_path, "", pod).stderr
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from toolkit.errors import InputError
-from toolkit.kubernetes.feature_gates import GATES, FeatureGates
+from toolkit.kubernetes.feature_gates import FeatureGates
 from toolkit.kubernetes.known_gates import KNOWN, LOCKED_OFF, LOCKED_ON
 from toolkit.kubernetes.node_config import FIELDS, read_kubelet_configuration, read_settings
+from toolkit.kubernetes.releases import GATE
 
 DEPENDS = "but depends on features that are disabled:"
 HEAD = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
@@ -160,7 +161,7 @@ def test_gates_that_a_kubelet_refuses(given: dict[str, bool], problem: str | Non
 
 def test_gates_of_the_table_are_known() -> None:
     """The gates that the model depends on are gates of v1.36, and what is locked is known."""
-    assert set(GATES) - {"AllAlpha", "AllBeta"} <= KNOWN
+    assert set(GATE) <= KNOWN
     assert KNOWN >= LOCKED_ON | LOCKED_OFF
     assert not LOCKED_ON & LOCKED_OFF
 

@@ -8,17 +8,24 @@ from pathlib import Path
 import pytest
 
 import toolkit
-from toolkit.kubernetes.feature_gates import GATES, FeatureGates
+from toolkit.allocation.cpu.options.registry import OPTIONS as CPU_OPTIONS
+from toolkit.allocation.topology.options.registry import OPTIONS as TOPOLOGY_OPTIONS
+from toolkit.kubernetes.feature_gates import FeatureGates
 from toolkit.kubernetes.kubelet_version import statement, warning
 from toolkit.kubernetes.releases import (
     ALLOCATED_STATE,
     API_REPORTS_POOL,
     BEHAVIOURS,
+    GATE,
     INIT_CONTAINERS_COUNT,
+    MODEL,
     NEWEST,
+    OPTIONS,
+    UPSTREAM,
     Behaviour,
     Kind,
     Series,
+    Stage,
     least,
 )
 
@@ -60,8 +67,12 @@ def test_every_row_has_a_source_and_a_place_in_time() -> None:
         assert row.what, row.name
         assert ends, row.name
         assert sorted(ends) == ends, row.name
-        assert max(ends) <= NEWEST, row.name
-        assert row.kind not in (Kind.GATE_ON, Kind.GATE_TAKEN) or row.name in GATES, row.name
+        assert max(ends) <= (UPSTREAM if row.kind is Kind.DECISION else NEWEST), row.name
+    for gate in GATE.values():
+        steps = [step.since for step in gate.steps]
+        assert sorted(set(steps)) == steps, gate.name
+        assert steps[-1] <= NEWEST, gate.name
+        assert set(gate.needs) <= GATE.keys(), gate.name
 
 
 def test_no_other_module_compares_series() -> None:
@@ -77,10 +88,61 @@ def test_no_other_module_compares_series() -> None:
 
 
 def test_gates_of_a_series() -> None:
-    """What came later is off unless it is given; of the newest nothing is."""
+    """What came later is off unless it is given; a release refuses what it does not know, or has locked."""
     old = FeatureGates({"PodLevelResources": True}).of_series((1, 32))
     assert (old["PodLevelResources"], old["DisableCPUQuotaWithExclusiveCPUs"]) == (True, False)
-    assert FeatureGates().of_series(NEWEST) == FeatureGates()
+    assert FeatureGates().of_series(NEWEST).on - FeatureGates().on == {"MemoryQoS"}
+    managers = FeatureGates({"PodLevelResourceManagers": True})
+    assert managers.of_series((1, 35)).problem() == "unrecognized feature gate: PodLevelResourceManagers"
+    assert managers.of_series((1, 37)).problem() is None
+    resize = FeatureGates({"InPlacePodVerticalScaling": False})
+    assert resize.of_series((1, 34)).problem() is None
+    assert "locked to true" in (resize.of_series((1, 37)).problem() or "")
+    alone = FeatureGates({"InPlacePodVerticalScalingExclusiveCPUs": True, "InPlacePodVerticalScaling": False})
+    assert alone.of_series((1, 33)).problem() is None, "gates do not need others yet"
+
+
+_ON = {
+    "CPUManagerPolicyBetaOptions": (1, 26),
+    "TopologyManagerPolicyBetaOptions": (1, 28),
+    "SidecarContainers": (1, 29),
+    "KubeletCgroupDriverFromCRI": (1, 31),
+    "DisableCPUQuotaWithExclusiveCPUs": (1, 33),
+    "InPlacePodVerticalScaling": (1, 33),
+    "PodLevelResources": (1, 34),
+    "DynamicResourceAllocation": (1, 34),
+    "InPlacePodLevelResourcesVerticalScaling": (1, 36),
+    "NodeDeclaredFeatures": (1, 36),
+    "CustomCPUCFSQuotaPeriod": (1, 36),
+    "MemoryQoS": (1, 37),
+}
+"""As the documentation's table of feature gates has them."""
+
+
+@pytest.mark.parametrize("minor", range(26, 38))
+def test_gates_that_are_on_by_default(minor: int) -> None:
+    """Of each release from v1.26 to v1.37."""
+    assert FeatureGates(series=(1, minor)).on == {name for name, since in _ON.items() if since <= (1, minor)}
+
+
+_STAGES = {
+    "full-pcpus-only": {26: Stage.BETA, 32: Stage.BETA, 33: Stage.GA},
+    "distribute-cpus-across-numa": {26: Stage.ALPHA, 32: Stage.ALPHA, 33: Stage.BETA, 37: Stage.BETA},
+    "align-by-socket": {26: Stage.ALPHA, 37: Stage.ALPHA},
+    "distribute-cpus-across-cores": {30: None, 31: Stage.ALPHA, 37: Stage.ALPHA},
+    "strict-cpu-reservation": {31: None, 32: Stage.ALPHA, 33: Stage.BETA, 35: Stage.GA},
+    "prefer-align-cpus-by-uncorecache": {31: None, 32: Stage.ALPHA, 34: Stage.BETA, 36: Stage.GA},
+    "prefer-closest-numa-nodes": {26: Stage.ALPHA, 28: Stage.BETA, 32: Stage.GA},
+    "max-allowable-numa-nodes": {30: None, 31: Stage.BETA, 35: Stage.GA},
+}
+
+
+@pytest.mark.parametrize("name", _STAGES)
+def test_options_of_a_series(name: str) -> None:
+    """How mature an option is in a release decides which gate it needs there."""
+    assert {minor: OPTIONS[name].of((1, minor)) for minor in _STAGES[name]} == _STAGES[name]
+    assert OPTIONS.keys() == _STAGES.keys() == {*CPU_OPTIONS, *TOPOLOGY_OPTIONS}
+    assert OPTIONS[name].of(MODEL) is not None
 
 
 @pytest.mark.parametrize(

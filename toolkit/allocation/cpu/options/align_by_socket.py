@@ -6,7 +6,7 @@ Source: Kubernetes documentation "Static policy options"; KEP-3327; ``docs/simul
 
 from __future__ import annotations
 
-from toolkit.allocation.cpu.options.option import CpuOption, Maturity, Promise
+from toolkit.allocation.cpu.options.option import CpuOption, Promise
 from toolkit.allocation.machine import Machine
 from toolkit.model.claims import Preference
 from toolkit.model.cpuset import CpuSet
@@ -39,7 +39,6 @@ def _matters(machine: Machine) -> tuple[str, int]:
 
 OPTION = CpuOption(
     name="align-by-socket",
-    maturity=Maturity.ALPHA,
     promise=Promise(preference=Preference.SOCKET),
     matters=_matters,
     refuse_machine=_refuse_machine,

@@ -7,7 +7,7 @@ Source: Kubernetes documentation "Static policy options"; KEP-4176.
 
 from __future__ import annotations
 
-from toolkit.allocation.cpu.options.option import CpuOption, Maturity, Promise
+from toolkit.allocation.cpu.options.option import CpuOption, Promise
 from toolkit.allocation.cpu.packed import Steps, Walk, take_cores, take_single
 from toolkit.allocation.machine import Machine
 from toolkit.model.claims import Preference
@@ -29,7 +29,6 @@ def _matters(machine: Machine) -> tuple[str, int]:
 
 OPTION = CpuOption(
     name="distribute-cpus-across-cores",
-    maturity=Maturity.ALPHA,
     promise=Promise(preference=Preference.CORES),
     matters=_matters,
     steps=_steps,

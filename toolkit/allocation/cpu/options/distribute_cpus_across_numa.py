@@ -7,7 +7,7 @@ Source: Kubernetes documentation "Static policy options"; KEP-2902.
 from __future__ import annotations
 
 from toolkit.allocation.cpu.distributed import take_distributed
-from toolkit.allocation.cpu.options.option import Choice, CpuOption, Maturity, Promise
+from toolkit.allocation.cpu.options.option import Choice, CpuOption, Promise
 from toolkit.allocation.machine import Machine
 from toolkit.model.claims import Alignment
 
@@ -30,7 +30,6 @@ def _matters(machine: Machine) -> tuple[str, int]:
 
 OPTION = CpuOption(
     name="distribute-cpus-across-numa",
-    maturity=Maturity.BETA,
     conflicts=("distribute-cpus-across-cores",),
     promise=Promise(alignment=Alignment.NUMA_EVEN),
     matters=_matters,

@@ -5,7 +5,7 @@ Source: Kubernetes documentation "Static policy options"; KEP-2625; ``docs/simul
 
 from __future__ import annotations
 
-from toolkit.allocation.cpu.options.option import CpuOption, Maturity, Promise
+from toolkit.allocation.cpu.options.option import CpuOption, Promise
 from toolkit.allocation.machine import Machine
 from toolkit.model.claims import Alignment
 
@@ -32,7 +32,6 @@ def _matters(machine: Machine) -> tuple[str, int]:
 
 OPTION = CpuOption(
     name="full-pcpus-only",
-    maturity=Maturity.STABLE,
     conflicts=("distribute-cpus-across-cores",),
     promise=Promise(alignment=Alignment.SMT, in_budget=Alignment.SMT_POD),
     matters=_matters,

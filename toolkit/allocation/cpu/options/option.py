@@ -2,7 +2,8 @@
 
 Each field from ``refuse_machine`` on is one place of the policy that an option may change; ``None`` leaves it as it is.
 An option is a module of this package that holds one :class:`CpuOption` by the name ``OPTION``; the line in
-:mod:`toolkit.allocation.cpu.options.registry` makes it known.
+:mod:`toolkit.allocation.cpu.options.registry` makes it known, and a row of :mod:`toolkit.kubernetes.releases` says how
+mature it is in which release.
 Source: Kubernetes documentation "Static policy options" and "Feature gates" (``docs/specification.md``).
 """
 
@@ -10,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from toolkit.allocation.cpu.packed import Steps
@@ -21,14 +21,6 @@ from toolkit.model.cpuset import CpuSet
 
 class CpuPolicyError(Exception):
     """The kubelet does not start with this configuration; the message is the kubelet's."""
-
-
-class Maturity(StrEnum):
-    """How mature an option is in v1.36: which gate it needs (``options/parse.py``)."""
-
-    ALPHA = "Alpha"
-    BETA = "Beta"
-    STABLE = "Stable"
 
 
 class Take(Protocol):
@@ -94,7 +86,6 @@ class CpuOption:
     """
 
     name: str
-    maturity: Maturity
     conflicts: tuple[str, ...] = ()
     promise: Promise | None = None
     matters: Callable[[Machine], tuple[str, int]] | None = None

@@ -8,31 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolkit.allocation.cpu.options.option import CpuPolicyError, Maturity
+from toolkit.allocation.cpu.options.option import CpuPolicyError
 from toolkit.allocation.cpu.options.registry import OPTIONS
 from toolkit.allocation.cpu.options.switched_on import CpuPolicyOptions
 from toolkit.allocation.machine import Machine
 from toolkit.kubernetes.go_text import GoError, parse_bool, quote
+from toolkit.kubernetes.releases import MODEL, Series, Stage
+from toolkit.kubernetes.releases import OPTIONS as HISTORY
 
 
-def parse_options(values: Mapping[str, str], *, alpha: bool = False, beta: bool = True) -> CpuPolicyOptions:
+def parse_options(
+    values: Mapping[str, str], *, alpha: bool = False, beta: bool = True, series: Series = MODEL
+) -> CpuPolicyOptions:
     """Read ``cpuManagerPolicyOptions`` of the static policy.
 
     Several wrong options are reported in the order of their names; the kubelet picks one at random.
 
     :param alpha, beta: feature gates ``CPUManagerPolicyAlphaOptions`` and ``CPUManagerPolicyBetaOptions``.
+    :param series: of the kubelet: which options there are, and how mature they are.
     :raises CpuPolicyError: unknown or immature option, bad value, incompatible pair.
     """
-    enabled = {Maturity.STABLE: True, Maturity.BETA: beta, Maturity.ALPHA: alpha}
+    enabled = {Stage.GA: True, Stage.BETA: beta, Stage.ALPHA: alpha}
     on = []
     for name in sorted(values):
-        option = OPTIONS.get(name)
-        if option is None:
+        stage = HISTORY[name].of(series) if name in OPTIONS else None
+        if stage is None:
             raise CpuPolicyError(f"unknown CPU Manager Policy option: {quote(name)}")
         # The gate is asked before the value is read: an option set to "false" needs it too.
-        if not enabled[option.maturity]:
+        if not enabled[stage]:
             raise CpuPolicyError(
-                f"CPU Manager Policy {option.maturity}-level Options not enabled, but option {quote(name)} provided"
+                f"CPU Manager Policy {stage.capitalize()}-level Options not enabled, but option {quote(name)} provided"
             )
         if _parse_bool(name, values[name]):
             on.append(name)

@@ -6,7 +6,7 @@ Source: Kubernetes documentation "Static policy options"; KEP-4800.
 
 from __future__ import annotations
 
-from toolkit.allocation.cpu.options.option import CpuOption, Maturity, Promise
+from toolkit.allocation.cpu.options.option import CpuOption, Promise
 from toolkit.allocation.cpu.packed import Steps, Walk, take_large_units
 from toolkit.allocation.machine import Machine
 from toolkit.model.claims import Preference
@@ -53,7 +53,6 @@ def _matters(machine: Machine) -> tuple[str, int]:
 
 OPTION = CpuOption(
     name="prefer-align-cpus-by-uncorecache",
-    maturity=Maturity.STABLE,
     conflicts=("distribute-cpus-across-cores", "distribute-cpus-across-numa"),
     promise=Promise(preference=Preference.LLC),
     matters=_matters,

@@ -5,7 +5,7 @@ Source: Kubernetes documentation "Static policy options"; KEP-4540.
 
 from __future__ import annotations
 
-from toolkit.allocation.cpu.options.option import CpuOption, Maturity
+from toolkit.allocation.cpu.options.option import CpuOption
 from toolkit.model.cpuset import CpuSet
 
 
@@ -18,4 +18,4 @@ def _refuse_pool(reserved: CpuSet, pool: CpuSet) -> str:
     return f'some of strictly reserved cpus: "{here}" are present in defaultCpuSet: "{pool}"' if here else ""
 
 
-OPTION = CpuOption(name="strict-cpu-reservation", maturity=Maturity.STABLE, pool=_pool, refuse_pool=_refuse_pool)
+OPTION = CpuOption(name="strict-cpu-reservation", pool=_pool, refuse_pool=_refuse_pool)

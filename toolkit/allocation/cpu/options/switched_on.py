@@ -9,14 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from toolkit.allocation.cpu.options.option import Choice, CpuOption, Maturity
+from toolkit.allocation.cpu.options.option import Choice, CpuOption
 from toolkit.allocation.cpu.options.registry import OPTIONS
 from toolkit.allocation.cpu.packed import PACKED, Steps
 from toolkit.allocation.machine import Machine
+from toolkit.kubernetes.releases import MODEL, Stage
+from toolkit.kubernetes.releases import OPTIONS as HISTORY
 from toolkit.model.claims import Alignment, Preference
 from toolkit.model.cpuset import CpuSet
 
-_BY_MATURITY = list(Maturity)
+_BY_MATURITY = [Stage.ALPHA, Stage.BETA, Stage.GA]
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,7 +42,7 @@ class CpuPolicyOptions:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the options that are on, as in the configuration; the least mature ones first."""
-        return tuple(o.name for o in sorted(self.on, key=lambda option: _BY_MATURITY.index(option.maturity)))
+        return tuple(o.name for o in sorted(self.on, key=lambda option: _BY_MATURITY.index(_maturity(option))))
 
     @cached_property
     def choosing(self) -> tuple[str, ...]:
@@ -131,3 +133,8 @@ class CpuPolicyOptions:
 
 
 NO_OPTIONS = CpuPolicyOptions()
+
+
+def _maturity(option: CpuOption) -> Stage:
+    """Return how mature it is in the model's release."""
+    return HISTORY[option.name].of(MODEL) or Stage.ALPHA

@@ -2,7 +2,8 @@
 
 Each field from ``refuse_machine`` on is one place that an option may change; ``None`` leaves it as it is. An option is
 a module of this package that holds one :class:`TopologyOption` by the name ``OPTION``; the line in
-:mod:`toolkit.allocation.topology.options.registry` makes it known. All options are stable in v1.36: none needs a gate.
+:mod:`toolkit.allocation.topology.options.registry` makes it known. How mature each is in which release is a row of
+:mod:`toolkit.kubernetes.releases`.
 Source: Kubernetes documentation "Control Topology Management Policies on a node", policy options.
 """
 

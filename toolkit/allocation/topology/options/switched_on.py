@@ -15,7 +15,10 @@ from toolkit.allocation.topology.merge import MaskKey
 from toolkit.allocation.topology.options.max_allowable_numa_nodes import DEFAULT
 from toolkit.allocation.topology.options.option import TopologyOption
 from toolkit.allocation.topology.options.registry import OPTIONS
+from toolkit.kubernetes.feature_gates import TOPOLOGY_ALPHA_OPTIONS, TOPOLOGY_BETA_OPTIONS, FeatureGates
 from toolkit.kubernetes.go_text import GoError, quote
+from toolkit.kubernetes.releases import OPTIONS as HISTORY
+from toolkit.kubernetes.releases import Stage
 from toolkit.model.claims import Preference
 
 STAGE = "topology-manager"
@@ -53,16 +56,26 @@ def by_id(mask: int) -> tuple[float, ...]:
     return (mask,)
 
 
-def read_options(given: Mapping[str, str]) -> TopologyOptions:
+def read_options(given: Mapping[str, str], gates: FeatureGates | None = None) -> TopologyOptions:
     """Read ``topologyManagerPolicyOptions``.
 
+    :param gates: of the kubelet; ``None``: the model's as they are by default.
     :raises StartupError: with the kubelet's message.
     """
-    on = []
+    on, gates = [], FeatureGates() if gates is None else gates
+    enabled = {
+        Stage.GA: True,
+        Stage.BETA: gates[TOPOLOGY_BETA_OPTIONS],
+        Stage.ALPHA: gates[TOPOLOGY_ALPHA_OPTIONS],
+    }
     for name, text in sorted(given.items()):
         option = OPTIONS.get(name)
-        if option is None:
+        stage = None if option is None else HISTORY[name].of(gates.series)
+        if option is None or stage is None:
             raise StartupError(STAGE, f"unknown Topology Manager Policy option: {quote(name)}")
+        if not enabled[stage]:
+            level = f"Topology Manager Policy {stage.capitalize()}-level Options"
+            raise StartupError(STAGE, f"{level} not enabled, but option {quote(name)} provided")
         try:
             value = option.read(text)
         except GoError as error:

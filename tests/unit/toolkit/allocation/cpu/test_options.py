@@ -14,6 +14,8 @@ from toolkit.allocation.cpu.options.parse import check_machine, parse_options
 from toolkit.allocation.cpu.options.registry import OPTIONS
 from toolkit.allocation.cpu.options.switched_on import CpuPolicyOptions
 from toolkit.allocation.machine import Machine
+from toolkit.kubernetes.releases import MODEL, Stage
+from toolkit.kubernetes.releases import OPTIONS as HISTORY
 from toolkit.model.cpuset import CpuSet
 
 FOUR = Machine.from_vector({"cpus": [[cpu, cpu, 0, 0, None] for cpu in range(4)], "numa": []})
@@ -60,7 +62,7 @@ def test_beta_options_need_their_gate() -> None:
     assert "distribute-cpus-across-numa" in parse_options({"distribute-cpus-across-numa": "true"})
     with pytest.raises(CpuPolicyError, match="Beta-level Options not enabled"):
         parse_options({"distribute-cpus-across-numa": "true"}, beta=False)
-    stable = {name: "true" for name, option in OPTIONS.items() if option.maturity == "Stable"}
+    stable = {name: "true" for name, option in OPTIONS.items() if HISTORY[name].of(MODEL) is Stage.GA}
     assert len(parse_options(stable, beta=False).names) == 3
 
 
