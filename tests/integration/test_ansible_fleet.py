@@ -14,14 +14,17 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 
 from tests.integration.ansible_fleet import Fleet
 from tests.integration.ansible_runs import Play, build_wheel, controller, copy_project, play, records
+from tests.unit.toolkit.fleet.sessions_builder import measured, scenario, session
 from tests.unit.toolkit.report.results_builder import CLAIMS, broken, healthy
 from tests.unit.toolkit.saved_runs import save_result, save_run
+from toolkit.session.index import save_session
 from validators.registry import judge
 
 pytestmark = pytest.mark.idle
@@ -220,9 +223,9 @@ def test_check_says_what_would_change(fleet: Fleet, home: Path, wheels: Path) ->
     assert installation(fleet, "node2", fresh) == []
 
 
-def stand_in(fleet: Fleet, name: str, body: str) -> None:
+def stand_in(fleet: Fleet, name: str, body: str, command: str = "/opt/job") -> None:
     """Put a program where a node's command is looked for: what is under test is what the plays make of how it ends."""
-    job = there(fleet, name, "/opt/job")
+    job = there(fleet, name, command)
     job.write_text(f"#!/bin/sh\ncase $1 in --version) echo 9.9; exit ;; cleanup) exit ;; esac\n{body}\n")
     job.chmod(0o755)
 
@@ -267,16 +270,31 @@ ROLLOUT = """
 """
 
 
-def test_a_rollout_stops_at_the_first_red_batch(fleet: Fleet, home: Path, tmp_path: Path) -> None:
-    """gate.yml: a node, two, two. The second batch has a node that is worse after the rollout: the third is left alone.
+ALIKE = tuple(f"n{number}" for number in range(7))
+"""Nodes on each of which usage is 6 % less after the rollout: as many as a gate needs."""
 
-    What is compared are saved runs of real evidence, by `pinproof compare` itself.
+
+def usage_of(fleet: Fleet, node: str, host: str) -> None:
+    """Save the sessions of a host before and after the rollout, and a program that brings one of them."""
+    for kind, usage in (("before", 0.5), ("after", 0.47)):
+        noise = ALIKE.index(host) / 10_000
+        save_session(
+            there(fleet, node, f"/opt/{host}-{kind}"), session(0, host, measured(scenario(), usage_cpus=usage + noise))
+        )
+    body = f"kind=before; [ -e /opt/rolled-{host} ] && kind=after; mkdir runs; cp -r /opt/{host}-$kind runs/r1"
+    stand_in(fleet, node, body, f"/opt/job-{host}")
+
+
+def test_a_rollout_stops_at_the_first_red_batch(fleet: Fleet, home: Path, tmp_path: Path) -> None:
+    """gate.yml: a node, eight, two. The second batch is red in two ways, and the third is left alone.
+
+    One node is worse after the rollout; the others are worse together, by what none of them shows by itself. What is
+    compared are saved runs of real evidence and indexes of sessions, by `pinproof compare` itself.
     """
     for name in fleet.names:
         for kind, found in (("good", healthy()), ("bad", broken())):
             run = save_run(there(fleet, name, f"/opt/{kind}"), claims=CLAIMS, evidence=found)
             save_result(run, judge(CLAIMS, found), found)
-    for name in fleet.names:
         stand_in(
             fleet,
             name,
@@ -284,15 +302,17 @@ def test_a_rollout_stops_at_the_first_red_batch(fleet: Fleet, home: Path, tmp_pa
             "mkdir runs; cp -r /opt/$kind runs/r1; exit $code",
         )
     (tmp_path / "rollout.yml").write_text(ROLLOUT)
-    at = {"a": "node1", "b": "node1", "c": "node2", "d": "node1", "e": "node2"}
-    inventory = fleet.inventory({name: {} for name in at}, at=at)
+    at = {"a": "node1", "c": "node2", **dict(zip(ALIKE, cycle(fleet.names), strict=False)), "d": "node1", "e": "node2"}
+    for host in ALIKE:
+        usage_of(fleet, at[host], host)
+    commands = {host: f"/opt/job-{host}" if host in ALIKE else "/opt/job" for host in at}
+    inventory = fleet.inventory({host: {"pinproof_run_command": command} for host, command in commands.items()}, at=at)
     variables = {
-        "pinproof_run_command": "/opt/job",
         "pinproof_run_results": str(tmp_path / "results"),
         "pinproof_run_fleet": False,
         "pinproof_run_controller_command": str(Path(sys.executable).parent / "pinproof"),
         "pinproof_rollout": str(tmp_path / "rollout.yml"),
-        "pinproof_serial": [1, 2, 2],
+        "pinproof_serial": [1, 8, 2],
     }
 
     done = play("gate", inventory, home, variables=[json.dumps(variables)], through=fleet.controller())
@@ -301,15 +321,16 @@ def test_a_rollout_stops_at_the_first_red_batch(fleet: Fleet, home: Path, tmp_pa
     found = records(tmp_path / "results")
     assert {name: one["outcome"] for name, one in found.items()} == {
         "a": "passed",
-        "b": "passed",
         "c": "failed",
+        **dict.fromkeys(ALIKE, "undecided"),
         "d": "not-reached",
         "e": "not-reached",
     }, done.text
     assert str(found["c"]["cause"]).startswith("worse than before the rollout: ")
-    assert all(found[name]["before"] and found[name]["path"] for name in "abc")
+    assert "over the nodes of the batch: " in str(found["n0"]["cause"])
+    assert all(found[name]["before"] and found[name]["path"] for name in ("a", "c", *ALIKE))
     rolled = {name: there(fleet, node, f"/opt/rolled-{name}").exists() for name, node in at.items()}
-    assert rolled == {"a": True, "b": True, "c": True, "d": False, "e": False}
+    assert rolled == {name: name not in ("d", "e") for name in at}
 
 
 def test_absent_clears_the_nodes_that_are_reached(fleet: Fleet, home: Path, installed: Play) -> None:
