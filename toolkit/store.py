@@ -1,7 +1,7 @@
 """A run as text, and the run directory: one JSON file per stage, read back as if a stranger had written it.
 
 ``runs/<id>/{scenario,plan,sandbox,claims,evidence,canaries,result}.json``; each holds ``"schema":
-"pinproof.<stage>/1"`` beside the fields of its value. A live run judges what it reads back from the text that it then
+"pinproof.<stage>/N"`` beside the fields of its value. A live run judges what it reads back from the text that it then
 saves, so another machine comes to the same verdicts, and no disk is needed to come to them.
 Source: docs/principles.md.
 """
@@ -41,9 +41,11 @@ from toolkit.regular_file import read_regular
 from toolkit.text import json_text
 from toolkit.text.wording import kind_of
 from toolkit.timeline.ran import asked
+from toolkit.timeline.saved import of_schema_1
 
 T = TypeVar("T")
-VERSION = 1
+VERSIONS = {"evidence": 2, "canaries": 2}
+"""Of a stage's form, where it is not 1. What was saved in the form before is read as what it is today."""
 MANY_CLAIMS = 100
 """The files of a run of more are written on one line: nothing reads ten thousand rows, and a watch writes them twice a
 minute."""
@@ -293,8 +295,9 @@ def parse_record(content: bytes, where: str) -> NodeRecord:
     return _parse(content, "record", NodeRecord, where)
 
 
-def _schema(stage: str) -> str:
-    return f"pinproof.{stage}/{VERSION}"
+def schema_of(stage: str) -> str:
+    """Return how the form of a stage's file is called."""
+    return f"pinproof.{stage}/{VERSIONS.get(stage, 1)}"
 
 
 def _in_lines(claims: ClaimSet) -> bool:
@@ -302,7 +305,7 @@ def _in_lines(claims: ClaimSet) -> bool:
 
 
 def _text(stage: str, value: object, *, lines: bool = True) -> StageText:
-    return written(value, _schema(stage), lines=lines)
+    return written(value, schema_of(stage), lines=lines)
 
 
 def _reread(text: StageText, stage: str, kind: type[T], where: str) -> T:
@@ -340,17 +343,20 @@ def _parse(content: bytes, stage: str, kind: type[T], where: str) -> T:
     try:
         data = pydantic_core.from_json(content, allow_inf_nan=False)
     except ValueError as error:
-        raise InputError(where, f"not JSON: {error}", f"schema {_schema(stage)}") from None
+        raise InputError(where, f"not JSON: {error}", f"schema {schema_of(stage)}") from None
     # The index of a session is one line of JSON that was broken between values: no string holds a line end.
     plain = content.replace(b"\n", b"") if kind is Session else content
     if not json_text.says_itself(plain, data, None if kind is Session else indent_of(content)):
         json_text.check(content, where)
     if not isinstance(data, dict):
-        raise InputError(where, kind_of(data), f"schema {_schema(stage)}")
+        raise InputError(where, kind_of(data), f"schema {schema_of(stage)}")
     schema = data.get("schema")
-    if schema != _schema(stage):
+    before = stage in VERSIONS and schema == f"pinproof.{stage}/1"
+    if not before and schema != schema_of(stage):
         found = "no schema" if schema is None else f"schema {str(schema)[:60]!r}"
-        raise InputError(where, found, _schema(stage))
+        raise InputError(where, found, schema_of(stage))
     if kind not in (Result, Session):
         del data["schema"]
+    if before:
+        data = of_schema_1(data)
     return from_data(kind, with_names(data, where) if kind is Session else data, where)

@@ -16,7 +16,7 @@ from toolkit.model.node_record import NodeRecord
 from toolkit.model.serde import json_schema
 from toolkit.scenario_file import ScenarioDocument
 from toolkit.sources.claims_file import ClaimsDocument
-from toolkit.store import STAGES, VERSION
+from toolkit.store import STAGES, schema_of
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILES = {"claims-file": ClaimsDocument, "scenario-file": ScenarioDocument}
@@ -39,7 +39,7 @@ def generate(name: str) -> dict[str, object]:
     properties = schema["properties"]
     assert isinstance(properties, dict)
     stated = properties.get("schema", {}).get("const")
-    identity = stated or f"pinproof.{name}/{VERSION}"
+    identity = stated or schema_of(name)
     required = schema.get("required", [])
     assert isinstance(required, list)
     others = {key: value for key, value in properties.items() if key != "schema"}

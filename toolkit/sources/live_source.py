@@ -8,14 +8,14 @@ absent for a while); what is watched, since when, and what ended is the follower
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from toolkit.model.claims import ClaimSet
-from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
-from toolkit.model.evidence.following import Forgotten, Gauges
+from toolkit.model.evidence.following import Gauges
+from toolkit.model.held import Held
 from toolkit.model.layers import LayerView
 from toolkit.model.node_reading import MissingPart
 from toolkit.model.state_files import StateReading
@@ -32,13 +32,10 @@ class SourceReading:
 
     :param claims: of everything that runs now. A claim's name is its subject (pod and container, unit, job), the same
         after a restart in another cgroup. Two claims of one name: the follower distinguishes them by their cgroups.
-    :param giving_back: by claim name: CPUs of its set that it was promised until a moment ago and must give back; the
-        set holds them until then.
-    :param owed_since_ns: since when, by claim name, as far as that is known better than by when it was read.
-    :param doubly_owned: names in it that have no time for it: another owns the CPUs by now, nothing repairs that.
-    :param making: cgroups of containers that the runtime has created and that do not run yet.
-    :param forgotten: what asks for CPUs of its own and has none by the source's word; their times mean nothing yet.
-    :param give_back_s: how long that may take, from then on; else from the reading in which it was seen first.
+    :param held: what of the timeline is so now, without end: CPUs of a claim's set that it must give back (the set
+        holds them until then), what is being made, what was forgotten. ``from_ns`` where it is known better than by
+        when it was read.
+    :param give_back_s: how long giving back may take, from then on; else from the reading in which it was seen first.
     :param said_after_s: so long after it has written a cgroup the source may still say what was promised before.
     :param layers: what each layer says about each claim; ``at_ns`` is CLOCK_MONOTONIC, and is when the layer was read.
     :param gauges: what the kubelet's own metrics say, where they were just read; its times mean nothing yet.
@@ -53,11 +50,7 @@ class SourceReading:
     """
 
     claims: ClaimSet
-    giving_back: dict[str, CpuSet] = field(default_factory=dict)
-    owed_since_ns: dict[str, int] = field(default_factory=dict)
-    doubly_owned: frozenset[str] = frozenset()
-    making: tuple[str, ...] = ()
-    forgotten: tuple[Forgotten, ...] = ()
+    held: tuple[Held, ...] = ()
     give_back_s: float = 0.0
     said_after_s: float = 0.0
     layers: tuple[LayerView, ...] = ()

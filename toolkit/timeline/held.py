@@ -1,69 +1,15 @@
-"""What a claim held from when to when: rows that are appended and closed, cut to a window, and asked for a moment.
+"""The timeline: rows that are appended and closed, cut to a window, and asked for a moment. Pure.
 
 Source: docs/principles.md, "Change under observation".
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
-from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
-
-FOREVER_NS = 1 << 62
-"""Later than any moment; negative: earlier than any."""
-EVERY = ""
-"""Instead of a claim's name: what the row says is so of every claim."""
-Span = tuple[int, int]
-
-
-class Why(StrEnum):
-    """Why a claim held what a row says."""
-
-    PROMISED = "promised"
-    """A plan, a claims file or a source says so."""
-    CHANGING = "changing"
-    """Its set was being changed: it held what the old and the new one have in common."""
-    GRANTED = "granted"
-    """A reading says so, and it may have been so since the reading before that one.
-
-    Source: pkg/kubelet/cm/cpumanager/cpu_manager.go, ``reconcileState`` (ended containers are removed from the state,
-    and the others are updated, in one pass); docs/facts.md K-kubelet-11.
-    """
-    MADE_ANEW = "made-anew"
-    """Its cgroup was made again under its name, and its source had not spoken of that life yet."""
-    UNREAD = "unread"
-    """The source was not read any more: what was promised then is not known."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """Claim ``claim`` held this from ``from_ns`` on, until just before ``to_ns``.
-
-    :param claim: its name, or :data:`EVERY`.
-    :param cpus, mems, quota_us, period_us, weight: as in :class:`~toolkit.model.claims.Claim`; ``None``: nothing is
-        said of it.
-    :param isolation: whose the CPUs were.
-    :param from_ns, to_ns: of one clock; of a window: since it opened, negative before it.
-    :param certain: it is known; else it may have been so for all of that time, or a part of it, or not at all.
-    """
-
-    claim: str
-    cpus: CpuSet | None = None
-    isolation: Isolation = Isolation.HOST
-    mems: CpuSet | None = None
-    quota_us: int | None = None
-    period_us: int | None = None
-    weight: int | None = None
-    why: Why = Why.PROMISED
-    from_ns: int = -FOREVER_NS
-    to_ns: int = FOREVER_NS
-    certain: bool = True
-
-    def covers(self, at_ns: int) -> bool:
-        """Return whether it was so at a moment."""
-        return self.from_ns <= at_ns < self.to_ns
+from toolkit.model.held import EVERY, FOREVER_NS, Held, Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +22,24 @@ class Timeline:
         """Return it with more rows."""
         return Timeline((*self.rows, *rows)) if rows else self
 
-    def close(self, claim: str, at_ns: int) -> Timeline:
-        """Return it with an end at this moment for every row of a claim that began before, and has none."""
+    def open(self, *why: Why, claim: str | None = None) -> tuple[Held, ...]:
+        """Return the rows of these reasons that have no end. :param claim: of this one alone."""
+        return tuple(row for row in self.rows if row.is_open and row.why in why and claim in (None, row.claim))
+
+    def close(self, at_ns: int, rows: Collection[Held]) -> Timeline:
+        """Return it with an end at this moment for these of its rows; one that began later never was."""
+        if not rows:
+            return self
         return Timeline(
             tuple(
-                replace(row, to_ns=at_ns)
-                if row.claim == claim and row.to_ns == FOREVER_NS and row.from_ns < at_ns
-                else row
-                for row in self.rows
+                replace(row, to_ns=max(at_ns, row.from_ns)) if row.is_open and row in rows else row for row in self.rows
             )
         )
+
+    def since(self, at_ns: int) -> Timeline:
+        """Return it without what was over before a moment."""
+        kept = tuple(row for row in self.rows if row.to_ns >= at_ns)
+        return self if len(kept) == len(self.rows) else Timeline(kept)
 
     def cut(self, begin_ns: int, end_ns: int) -> Timeline:
         """Return what of it reaches into a window, with times since the window opened.
@@ -94,7 +48,12 @@ class Timeline:
         """
         return Timeline(
             tuple(
-                replace(row, from_ns=_shifted(row.from_ns, begin_ns), to_ns=_shifted(row.to_ns, begin_ns))
+                replace(
+                    row,
+                    from_ns=_shifted(row.from_ns, begin_ns),
+                    to_ns=_shifted(row.to_ns, begin_ns),
+                    due_ns=None if row.due_ns is None else row.due_ns - begin_ns,
+                )
                 for row in self.rows
                 if max(row.from_ns, begin_ns) < min(row.to_ns, end_ns)
             )

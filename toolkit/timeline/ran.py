@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.evidence import CpuUse, Evidence
+from toolkit.model.held import EVERY, Held, Why
 from toolkit.model.verdict import Offender
-from toolkit.timeline.held import EVERY, Held, Timeline, Why
+from toolkit.timeline.held import Timeline
 from toolkit.timeline.saved import lent
 
 Place = tuple[str, int]

@@ -2,18 +2,20 @@
 
 Two parts. What is promised is what the ledger judged by: a life of a claim after the other, a change of its set after
 the other. What is lent lies beyond that: what a claim may have held although nothing had said so yet, and from when on
-nothing is known.
+nothing is known. Evidence of schema 1, in which a row's reason was the field that it stood in, is read as what it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from toolkit.model.claim_changes import ClaimChange, versions
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, Transition
-from toolkit.timeline.held import EVERY, FOREVER_NS, Held, Span, Timeline, Why
+from toolkit.model.held import EVERY, FOREVER_NS, Held, Span, Why
+from toolkit.timeline.held import Timeline
 
 ADDED, REMOVED = "claim-added", "claim-removed"
 MADE, GONE = "cgroup-made", "cgroup-gone"
@@ -124,13 +126,8 @@ def lent(evidence: Evidence) -> Timeline:
     """
     if evidence.following is None:
         return Timeline()
-    granted = (_may(one.claim, one.cpus, Why.GRANTED, one.since_ns, one.until_ns) for one in evidence.granted)
+    granted = (row for row in evidence.held if row.why is Why.GRANTED)
     return Timeline((*granted, *_made_anew(evidence), *_unread(evidence)))
-
-
-def _may(claim: str, cpus: CpuSet, why: Why, since_ns: int, until_ns: int) -> Held:
-    """Return what a claim may have held. :param until_ns: the last moment of it."""
-    return Held(claim=claim, cpus=cpus, why=why, from_ns=since_ns, to_ns=until_ns + 1, certain=False)
 
 
 def _unread(evidence: Evidence) -> Iterator[Held]:
@@ -162,7 +159,8 @@ def _made_anew(evidence: Evidence) -> Iterator[Held]:
                 made_ns = one.start_at_ns
             elif one.what == REMOVED and made_ns is not None:
                 cpus = _promised_next(claim, one.start_at_ns, evidence)
-                yield _may(claim, cpus, Why.MADE_ANEW, made_ns, one.end_at_ns)
+                why, to_ns = Why.MADE_ANEW, one.end_at_ns + 1
+                yield Held(claim=claim, cpus=cpus, why=why, from_ns=made_ns, to_ns=to_ns, certain=False)
                 gone_ns = made_ns = None
 
 
@@ -171,3 +169,40 @@ def _promised_next(name: str, at_ns: int, evidence: Evidence) -> CpuSet:
     changes = sorted((one for one in evidence.claim_changes if one.at_ns >= at_ns), key=lambda one: one.at_ns)
     later = (*(one.claim for one in changes), *evidence.later)
     return next((one.cpus for one in later if one.name == name and one.cpus is not None), CpuSet())
+
+
+_SCHEMA_1 = {
+    "giving_back": Why.OWED,
+    "granted": Why.GRANTED,
+    "making": Why.BEING_MADE,
+    "forgotten": Why.FORGOTTEN,
+}
+"""Fields of evidence of schema 1, and the reason of a row that stood in each."""
+_NAMES_1 = {"since_ns": "from_ns", "limit_ns": "due_ns", "count": "asks"}
+
+
+def of_schema_1(data: dict[str, Any]) -> dict[str, Any]:
+    """Return evidence of schema 1, as it was read from its file, as evidence of today. Its values are checked later."""
+    rest = {key: value for key, value in data.items() if key not in _SCHEMA_1}
+    rows = [
+        _of_schema_1(row, why) for key, why in _SCHEMA_1.items() if isinstance(data.get(key), list) for row in data[key]
+    ]
+    # What was no list, or no row, is refused as what it is.
+    odd = {key: data[key] for key in _SCHEMA_1 if key in data and not isinstance(data[key], list)}
+    return {**rest, "held": rows, **odd}
+
+
+def _of_schema_1(row: object, why: Why) -> object:
+    if not isinstance(row, dict):
+        return row
+    found = {_NAMES_1.get(key, key): value for key, value in row.items() if key != "until_ns"}
+    until_ns = row.get("until_ns")
+    if until_ns is not None:
+        # The last moment of what was granted, or was being made; when what was owed or forgotten was over.
+        last = why in (Why.GRANTED, Why.BEING_MADE) and isinstance(until_ns, int)
+        found["to_ns"] = until_ns + last
+    if why is Why.OWED and found.get("due_ns") == found.get("from_ns"):
+        why = Why.TAKEN
+    if why is Why.BEING_MADE:
+        found["claim"] = EVERY
+    return {"certain": why is not Why.GRANTED, **found, "why": why.value}

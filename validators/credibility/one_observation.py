@@ -24,10 +24,10 @@ from collections.abc import Iterator
 
 from toolkit.model.claim_changes import in_force, versions
 from toolkit.model.claims import Claim, ClaimSet
-from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
+from toolkit.model.held import OWING, Why
 from validators.credibility.bounds import CLOCK_SLACK_NS, longest_ns
-from validators.queries import view
+from validators.queries import timeline, view
 from validators.wording import milliseconds
 
 IDENTITY = "v2"
@@ -80,24 +80,17 @@ def _changed(name: str, evidence: Evidence) -> bool:
     return bool(view.changes_of(name, evidence.transitions)) or any(one.claim.name == name for one in changes)
 
 
-def _lent(claim: Claim, evidence: Evidence) -> Iterator[tuple[CpuSet, int]]:
-    """Yield CPUs that a claim may have had beside its own, and until when (since the window opened)."""
-    yield from ((one.cpus, one.until_ns) for one in evidence.granted if one.claim == claim.name)
-    end_ns = evidence.duration_ns
-    own = (one for one in evidence.giving_back if one.claim == claim.name)
-    yield from ((one.cpus, end_ns if one.until_ns is None else one.until_ns) for one in own)
-
-
 def _transition(claim: Claim, evidence: Evidence) -> Iterator[str]:
     rows = [row for row in view.by_claim(evidence.cpu_use).get(claim.name, []) if row.transition_ns > 0]
     if not rows or evidence.hotplug or evidence.coverage.cgroup_moves_dropped:
         return
-    making, forgotten = {one.cgroup for one in evidence.making}, {one.claim for one in evidence.forgotten}
-    if claim.cgroup in making or claim.name in forgotten:
+    making, forgotten = timeline.being_made(evidence), timeline.forgotten(evidence)
+    if any(one.cgroup == claim.cgroup for one in making) or any(one.claim == claim.name for one in forgotten):
         return
     ends = [change.end_at_ns for change in view.changes_of(claim.name, evidence.transitions)]
     ends += [one.at_ns for one in (*evidence.claim_changes, *evidence.renewed) if one.claim.name == claim.name]
-    ends += [until_ns for _, until_ns in _lent(claim, evidence)]
+    lent = [row for row in evidence.held if row.claim == claim.name and row.why in (*OWING, Why.GRANTED)]
+    ends += [min(row.to_ns, evidence.duration_ns) if row.why in OWING else row.to_ns - 1 for row in lent]
     joined_ns = _joined_ns(claim, evidence)
     for row in rows:
         spent = f"{claim.name}: {milliseconds(row.transition_ns)} on CPU {row.cpu} in a transition"

@@ -16,7 +16,7 @@ from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.runtimes import INIT_NAMES, INIT_NS, PINNED_NS, is_monitor, whole_of
 from validators.credibility.trust import FOLLOW_GAP_NS
 from validators.intruders import next_life
-from validators.queries import view
+from validators.queries import timeline, view
 from validators.queries.memo import memoised
 from validators.wording import milliseconds
 
@@ -41,7 +41,7 @@ class Starts:
     """The containers that may be in the making in a window."""
 
     def __init__(self, claims: ClaimSet, evidence: Evidence) -> None:
-        self._claims, self._evidence = claims, evidence
+        self._claims, self._evidence, self._making = claims, evidence, timeline.being_made(evidence)
         self._lives = _lives(claims)
         self._known = _whole((*self._lives.claims, *evidence.later))
         self._after = _whole(evidence.later)
@@ -59,7 +59,7 @@ class Starts:
         claim = view.claim_of_cgroup(self._known, cgroup)
         if claim is not None and claim.kind.carries_tasks:
             return claim.cgroup
-        return next((one.cgroup for one in self._evidence.making if view.at_or_below(cgroup, one.cgroup)), cgroup)
+        return next((one.cgroup for one in self._making if view.at_or_below(cgroup, one.cgroup)), cgroup)
 
     def excuse(self, intruder: Intruder, owner: Claim | None, is_owner: next_life.IsOwner) -> tuple[str, str]:
         """Return what an intruder's time is called where it breaks no promise, and why it is not known whether it does.
@@ -97,8 +97,8 @@ class Starts:
                 return "", ""
             return "", f"{spent}, first after the node was last read: its container is not known"
         if any(
-            view.at_or_below(intruder.cgroup, one.cgroup) and abs(one.since_ns - intruder.first_at_ns) <= PATIENCE_NS
-            for one in self._evidence.making
+            view.at_or_below(intruder.cgroup, one.cgroup) and abs(one.from_ns - intruder.first_at_ns) <= PATIENCE_NS
+            for one in self._making
         ):
             return f"{intruder.comm} of a container that is being made", ""
         return "", f"{spent}, where no container was seen to begin: it is not known whether one was being made"

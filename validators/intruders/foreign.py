@@ -15,10 +15,11 @@ from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
+from toolkit.model.held import Held as Row
+from toolkit.model.held import Span
 from toolkit.model.measures import Better, Kind, amounts, gated
 from toolkit.model.verdict import Measure, Offender
 from toolkit.text.wording import NOT_NAMED
-from toolkit.timeline.held import Span
 from toolkit.timeline.ran import Ran
 from validators.intruders import being_made, placing, possession
 from validators.queries import by_cpu, leaves, timeline, view
@@ -208,10 +209,15 @@ def _in_change(claims: ClaimSet, evidence: Evidence, intruder: Intruder, is_owne
         return ""
     changes = view.mask_changes(claim.name, evidence.transitions)
     ends_ns = [one.end_at_ns for one in changes if intruder.cpu in (one.cpus_before or CpuSet())]
-    ends_ns += [one.limit_ns for one in evidence.giving_back if one.claim == claim.name and intruder.cpu in one.cpus]
+    ends_ns += [row.due_ns or 0 for row in _owing(claim, intruder.cpu, evidence)]
     if all(end_ns <= intruder.first_at_ns for end_ns in ends_ns):
         return ""
     return f"{intruder.comm} ({intruder.tid}) of {claim.name} ran on CPU {intruder.cpu}, which changed hands meanwhile"
+
+
+def _owing(claim: Claim, cpu: int, evidence: Evidence) -> list[Row]:
+    """Return the rows by which a claim has to give a CPU back."""
+    return [row for row in view.by_claim(timeline.owed(evidence)).get(claim.name, ()) if cpu in (row.cpus or ())]
 
 
 def _ran(row: Ran) -> bool:
@@ -252,7 +258,7 @@ def _claimed(
         dated = view.is_workload(claim) or claims.policy is ExclusivePolicy.STRICT_ISOLATION
         changed = held.gained if dated else changed
     # A pool that had the CPU before: its time there is a transition's until the bound, and outside after it.
-    alone = apart or any(one.claim == claim.name and row.cpu in one.cpus for one in evidence.giving_back)
+    alone = apart or bool(_owing(claim, row.cpu, evidence))
     allowed = claim.cpus is None or row.cpu in claim.cpus
     switches, ns = row.steady
     undated = f"{claim.name} ran on CPU {row.cpu}, which changed hands while we watched"

@@ -19,7 +19,7 @@ from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.runtimes import PINNED_NS, whole_of
 from toolkit.timeline.saved import ADDED, REMOVED
-from validators.queries import view
+from validators.queries import timeline, view
 from validators.wording import milliseconds
 
 GONE, MADE = "cgroup-gone", "cgroup-made"
@@ -89,7 +89,7 @@ def _is_new(container: str, since_ns: int, owner: Claim, evidence: Evidence) -> 
         read_ns = evidence.duration_ns - following.gap_ns
     if not _is_over(owner, since_ns, evidence):
         return owner.isolation is Isolation.POD and since_ns >= read_ns
-    return since_ns >= read_ns - PINNED_NS or any(one.cgroup == container for one in evidence.making)
+    return since_ns >= read_ns - PINNED_NS or any(one.cgroup == container for one in timeline.being_made(evidence))
 
 
 def _is_over(owner: Claim, at_ns: int, evidence: Evidence) -> bool:

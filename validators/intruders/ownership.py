@@ -16,7 +16,7 @@ from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import Transition
-from toolkit.timeline.held import FOREVER_NS, Span
+from toolkit.model.held import FOREVER_NS, Span
 from toolkit.timeline.saved import lives, promised
 from validators.intruders import placing
 from validators.queries import view

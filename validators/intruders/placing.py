@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from toolkit.model.held import Span
 from toolkit.model.verdict import Offender
-from toolkit.timeline.held import Span
 
 
 def union(every: Iterable[Sequence[Span]]) -> tuple[Span, ...]:

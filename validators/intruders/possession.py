@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Transition
-from toolkit.timeline.held import FOREVER_NS, Span
+from toolkit.model.held import FOREVER_NS, Span
 from toolkit.timeline.saved import ADDED, PLANNED_CAUSES
 from validators.queries import view
 

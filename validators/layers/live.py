@@ -18,7 +18,7 @@ from toolkit.model.verdict import Measure, Outcome, Verdict, together
 from validators.layers import metrics, owed, picture
 from validators.layers.claim_layers import ClaimLayers, Stretch, carried_out, claim_layers
 from validators.layers.owed import Finding
-from validators.queries import file_history, hotplug, view, writers
+from validators.queries import file_history, hotplug, timeline, view, writers
 from validators.queries.earlier_life import EarlierLife, earlier_life
 from validators.wording import moment, seconds
 
@@ -85,8 +85,8 @@ def _without_threads(claim: Claim, evidence: Evidence, verdict: Verdict) -> Verd
 
 
 def _judge(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, layers: ClaimLayers) -> Verdict:
-    back = view.by_claim(evidence.giving_back).get(claim.name, [])
-    forgotten = view.by_claim(evidence.forgotten).get(claim.name, [])
+    back = view.by_claim(timeline.owed(evidence)).get(claim.name, [])
+    forgotten = view.by_claim(timeline.forgotten(evidence)).get(claim.name, [])
     limit_ns = int((claims.reconcile_period_s or 0.0) * view.NANOSECONDS) + _slack_ns(evidence)
     held = CpuSet.union(mask.cpus_allowed for mask in layers.masks)
     by_layer = {

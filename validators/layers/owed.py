@@ -5,8 +5,9 @@ Source: docs/facts.md K-kubelet-1, "Normal on a healthy node".
 
 from __future__ import annotations
 
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
-from toolkit.model.evidence.following import Forgotten, GivingBack
+from toolkit.model.held import Held, Why
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Outcome
 from validators.layers.claim_layers import ClaimLayers, Stretch
@@ -19,14 +20,14 @@ ends it in that time, with its allocation in the file."""
 Finding = tuple[Outcome, str]
 
 
-def forgotten(rows: list[Forgotten], evidence: Evidence, limit_ns: int, measures: dict[str, Measure]) -> list[Finding]:
+def forgotten(rows: list[Held], evidence: Evidence, limit_ns: int, measures: dict[str, Measure]) -> list[Finding]:
     """An owner without an entry: it may have what the pool has by the file, and is no pool that grows late."""
     found: list[Finding] = []
     for one in rows:
-        lasted_ns = (evidence.duration_ns if one.until_ns is None else one.until_ns) - one.since_ns
-        measures["requested_cpus_count"], measures["forgotten_ms"] = one.count, lasted_ns / 1e6
+        lasted_ns, asks = min(one.to_ns, evidence.duration_ns) - one.from_ns, one.asks or 0
+        measures["requested_cpus_count"], measures["forgotten_ms"] = asks, lasted_ns / 1e6
         text = (
-            f"{Layer.MODEL} and {Layer.CHECKPOINT} differ since {moment(one.since_ns)}: {one.count} CPUs of its own "
+            f"{Layer.MODEL} and {Layer.CHECKPOINT} differ since {moment(one.from_ns)}: {asks} CPUs of its own "
             f"requested, none assigned; it has CPUs {one.cpus}, for {seconds(lasted_ns)} (bound {seconds(limit_ns)})"
         )
         if lasted_ns <= limit_ns:
@@ -38,9 +39,7 @@ def forgotten(rows: list[Forgotten], evidence: Evidence, limit_ns: int, measures
     return found
 
 
-def overlap(
-    back: list[GivingBack], layers: ClaimLayers, evidence: Evidence, measures: dict[str, Measure]
-) -> list[Finding]:
+def overlap(back: list[Held], layers: ClaimLayers, evidence: Evidence, measures: dict[str, Measure]) -> list[Finding]:
     """CPUs of others that it still had: measured, and failed beyond the bound.
 
     When the runtime was asked again is when that was known at the latest: a node that is read seldom may have done it
@@ -49,18 +48,18 @@ def overlap(
     found: list[Finding] = []
     longest_ns = 0
     for one in back:
-        until_ns = evidence.duration_ns if one.until_ns is None else one.until_ns
-        if until_ns - one.since_ns >= longest_ns:
-            longest_ns = until_ns - one.since_ns
+        until_ns, due_ns = min(one.to_ns, evidence.duration_ns), one.from_ns if one.due_ns is None else one.due_ns
+        if until_ns - one.from_ns >= longest_ns:
+            longest_ns = until_ns - one.from_ns
             measures["overlap_cpus"], measures["overlap_ms"] = str(one.cpus), longest_ns / 1e6
-        outcome = _at_the_bound(one, layers.cgroup, evidence) if until_ns > one.limit_ns else Outcome.PASSED
+        outcome = _at_the_bound(one, due_ns, layers.cgroup, evidence) if until_ns > due_ns else Outcome.PASSED
         if outcome is not Outcome.PASSED:
             text = (
-                f"{Layer.CHECKPOINT} and {Layer.RUNTIME} differ since {moment(one.since_ns)}: it has CPUs {one.cpus}, "
-                f"which were promised away, for {seconds(until_ns - one.since_ns)} "
-                f"(bound {seconds(one.limit_ns - one.since_ns)})"
+                f"{Layer.CHECKPOINT} and {Layer.RUNTIME} differ since {moment(one.from_ns)}: it has CPUs {one.cpus}, "
+                f"which were promised away, for {seconds(until_ns - one.from_ns)} "
+                f"(bound {seconds(due_ns - one.from_ns)})"
             )
-            if one.limit_ns <= one.since_ns:
+            if one.why is Why.TAKEN:
                 text += "; they are another pod's by now, its own pod has ended for the kubelet, and it still runs"
             if outcome is Outcome.UNDECIDED:
                 text += f", or less: {Layer.CGROUP} was not read at the bound"
@@ -68,15 +67,15 @@ def overlap(
     return found
 
 
-def _at_the_bound(one: GivingBack, cgroup: list[Stretch], evidence: Evidence) -> Outcome:
+def _at_the_bound(one: Held, due_ns: int, cgroup: list[Stretch], evidence: Evidence) -> Outcome:
     """Judge by whether the cgroup had those CPUs when they had to be given back (or when the window opened)."""
-    at_ns = max(one.limit_ns, 0)
+    at_ns, cpus = max(due_ns, 0), one.cpus or CpuSet()
     had = [run for run in cgroup if run.first_ns <= at_ns]
     if not had:
         return Outcome.FAILED  # nothing knows better than the runtime
-    if not had[-1].cpus & one.cpus:
+    if not had[-1].cpus & cpus:
         return Outcome.PASSED
-    without = (run.first_ns for run in cgroup if run.first_ns > at_ns and not run.cpus & one.cpus)
+    without = (run.first_ns for run in cgroup if run.first_ns > at_ns and not run.cpus & cpus)
     given_ns = next(without, evidence.duration_ns)
     # Some time before it was read.
     return Outcome.FAILED if given_ns - file_history.unread_ns(evidence) > at_ns else Outcome.UNDECIDED

@@ -13,7 +13,7 @@ from toolkit.model.claim_changes import ClaimChange, versions
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, Transition
-from toolkit.timeline.held import FOREVER_NS
+from toolkit.model.held import FOREVER_NS
 from toolkit.timeline.saved import PLANNED_CAUSES
 from validators.queries import view
 from validators.wording import seconds

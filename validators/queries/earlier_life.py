@@ -12,10 +12,14 @@ from itertools import takewhile
 from toolkit.model.claim_changes import versions, with_history
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence, Transition
+from toolkit.model.held import OWING, Why
 from toolkit.model.verdict import Verdict
 from validators.queries import view
 from validators.queries.file_history import ENDS
 from validators.wording import seconds
+
+_MISSED = (*OWING, Why.FORGOTTEN)
+"""Rows of what a claim had to give back, or lacked, in one life."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +38,7 @@ class EarlierLife:
         """Return the evidence of the window without what the claim had to give back, or lacked, in this life."""
         return replace(
             evidence,
-            giving_back=tuple(one for one in evidence.giving_back if one not in self.evidence.giving_back),
-            forgotten=tuple(one for one in evidence.forgotten if one not in self.evidence.forgotten),
+            held=tuple(one for one in evidence.held if one.why not in _MISSED or one not in self.evidence.held),
         )
 
     def named(self, verdict: Verdict) -> Verdict:
@@ -58,7 +61,6 @@ def earlier_life(claim: Claim, claims: ClaimSet, evidence: Evidence) -> EarlierL
     known_ns = every[len(mine)].at_ns if len(mine) < len(every) else lives[-1].until_ns
     transitions = tuple(view.changes_of(claim.name, evidence.transitions))
     end_ns = _end_ns(transitions, known_ns)
-    back, forgotten = view.by_claim(evidence.giving_back), view.by_claim(evidence.forgotten)
     return EarlierLife(
         claim=mine[-1].claim,
         claims=with_history(claims, {claim.name: mine}),
@@ -70,8 +72,11 @@ def earlier_life(claim: Claim, claims: ClaimSet, evidence: Evidence) -> EarlierL
                 one for one in view.by_claim(evidence.thread_masks).get(claim.name, ()) if one.first_at_ns <= end_ns
             ),
             layers=tuple(row for life in lives for row in life.layers if row.at_ns <= end_ns),
-            giving_back=tuple(one for one in back.get(claim.name, ()) if one.since_ns < end_ns),
-            forgotten=tuple(one for one in forgotten.get(claim.name, ()) if one.since_ns < end_ns),
+            held=tuple(
+                one
+                for one in evidence.held
+                if one.why not in _MISSED or (one.claim == claim.name and one.from_ns < end_ns)
+            ),
             renewed=(),
         ),
     )

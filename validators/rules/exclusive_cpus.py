@@ -6,9 +6,9 @@ from toolkit.model.claim_changes import versions
 from toolkit.model.claims import Claim, ClaimSet, ExclusivePolicy, Isolation
 from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import Evidence, OwnerClass
+from toolkit.model.held import FOREVER_NS
 from toolkit.model.measures import sets, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from toolkit.timeline.held import FOREVER_NS
 from toolkit.timeline.saved import lives
 from validators.intruders import foreign, ownership, possession
 from validators.queries import view

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
+from toolkit.model.held import Span
 from toolkit.model.interrupts import IrqKind, IrqUse
 from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
-from toolkit.timeline.held import Span
 from validators.intruders import ownership, placing
 from validators.intruders.disturbers import MEASURES, Disturber, disturbers
 from validators.placement import groups

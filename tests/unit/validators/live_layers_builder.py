@@ -33,10 +33,10 @@ def granted(at_s: float, cpus: str) -> CgroupFiles:
     return files(CGROUP, at_ns=round(at_s * SECOND), cpus=found, cpus_effective=found)
 
 
-def node(state: list[Word], asked: list[Word], cgroup: list[Word], held: str = "", **changes: object) -> Evidence:
+def node(state: list[Word], asked: list[Word], cgroup: list[Word], threads: str = "", **changes: object) -> Evidence:
     """A window of 30 s: words of state file and runtime with their times, readings of the cgroup.
 
-    :param held: what a thread holds all the time; empty: what the cgroup has at the end, read once.
+    :param threads: what a thread holds all the time; empty: what the cgroup has at the end, read once.
     """
     once = mask(BE.name, cgroup[-1][1], first_at_ns=29 * SECOND, last_at_ns=29 * SECOND)
     rows = [granted(at_s, cpus) for at_s, cpus in cgroup]
@@ -46,7 +46,7 @@ def node(state: list[Word], asked: list[Word], cgroup: list[Word], held: str = "
         files_before=(rows[0],),
         files_during=tuple(rows[1:]),
         files_after=(replace(rows[-1], at_ns=30 * SECOND),),
-        thread_masks=(mask(BE.name, held, first_at_ns=0, last_at_ns=29 * SECOND) if held else once,),
+        thread_masks=(mask(BE.name, threads, first_at_ns=0, last_at_ns=29 * SECOND) if threads else once,),
         following=Following(source="kubelet", readings=15, slack_ns=SLACK_S * SECOND),
         transitions=(),
     )

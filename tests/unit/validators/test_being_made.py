@@ -12,7 +12,8 @@ from tests.unit.validators.machine_builder import with_topology
 from toolkit.model.claim_changes import ClaimChange, in_force
 from toolkit.model.claims import Alignment, Claim
 from toolkit.model.evidence import Intruder, OwnerClass, Transition
-from toolkit.model.evidence.following import Following, Making
+from toolkit.model.evidence.following import Following
+from toolkit.model.held import Held, Why
 from toolkit.model.verdict import Outcome
 from validators.intruders import being_made
 from validators.rules import exclusive_cpus, reserved_cpus, smt_alignment
@@ -122,14 +123,14 @@ def test_a_monitor_whose_container_was_not_seen_is_undecided(name: str, ms: floa
 
 def test_a_container_that_the_runtime_is_making_is_known_before_it_is_watched() -> None:
     """The runtime lists it as created when the window ends: that excuses its runtime, and nobody else there."""
-    making = (Making(cgroup="/kubepods/podx/c", since_ns=9 * SECOND, until_ns=9 * SECOND),)
+    made = Held(claim="x/c", cgroup="/kubepods/podx/c", why=Why.BEING_MADE, from_ns=9 * SECOND)
     for changes, outcome in (
         ({}, "passed"),
         ({"ms": 1_700}, "failed"),
         ({"comm": "guest"}, "failed"),
         ({"cgroup": "/kubepods/podx/d"}, "undecided"),
     ):
-        assert starting(init(**{"at_s": 9.5, "cgroup": "/kubepods/podx/c", **changes}), making=making) == (outcome,) * 3
+        assert starting(init(**{"at_s": 9.5, "cgroup": "/kubepods/podx/c", **changes}), held=(made,)) == (outcome,) * 3
 
 
 @pytest.mark.parametrize(("at_s", "ms", "outcome"), [(9, 8, "undecided"), (7, 8, "failed"), (9, 1_700, "failed")])

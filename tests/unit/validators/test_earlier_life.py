@@ -11,7 +11,8 @@ from tests.unit.validators.live_layers_builder import BE, CGROUP, PERIOD_S, Word
 from toolkit.model.claim_changes import ClaimChange, in_force
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
-from toolkit.model.evidence.following import EndedLife, GivingBack
+from toolkit.model.evidence.following import EndedLife
+from toolkit.model.held import Held, Why
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Outcome, Verdict
 from validators.rules import applied, layers_agree
@@ -89,13 +90,12 @@ def test_a_shrink_that_never_came_before_a_restart_fails_beyond_the_bound() -> N
 
 def test_what_was_owed_is_judged_by_the_cgroup_that_owed_it() -> None:
     """By the runtime's word it was late; the cgroup of that life had given CPU 3 back in time."""
-    owed = GivingBack(
-        claim=BE.name, cpus=CpuSet.parse("3"), since_ns=0, limit_ns=15 * SECOND, until_ns=round(20.1 * SECOND)
-    )
+    owed = Held(claim=BE.name, cpus=CpuSet.parse("3"), why=Why.OWED, from_ns=0, due_ns=15 * SECOND)
+    owed = replace(owed, to_ns=round(20.1 * SECOND))
     asked: list[Word] = [(0, "0-3"), (19, "0-2")]
-    in_time = restarted([(0, "0-2"), (19, "0-2")], asked, [(0, "0-3"), (8, "0-2")], giving_back=(owed,))
+    in_time = restarted([(0, "0-2"), (19, "0-2")], asked, [(0, "0-3"), (8, "0-2")], held=(owed,))
     assert "promised away" not in judged(in_time).reason
-    late = restarted([(0, "0-2"), (19, "0-2")], asked, [(0, "0-3"), (19, "0-2")], giving_back=(owed,))
+    late = restarted([(0, "0-2"), (19, "0-2")], asked, [(0, "0-3"), (19, "0-2")], held=(owed,))
     assert "has CPUs 3, which were promised away" in judged(late).reason
 
 

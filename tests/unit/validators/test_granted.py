@@ -10,7 +10,8 @@ import pytest
 from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web, cpus, evidence, mask, use
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.evidence import Evidence, Transition
-from toolkit.model.evidence.following import Following, Granted
+from toolkit.model.evidence.following import Following
+from toolkit.model.held import Held, Why
 from toolkit.model.result import make_result
 from toolkit.model.verdict import Offender, Outcome, Verdict
 from toolkit.session.saved import judge_run
@@ -20,7 +21,7 @@ from toolkit.timeline.ran import asked
 from validators.registry import judge, rule_named
 
 MS = 1_000_000
-GRANTED = Granted(claim="web", cpus=cpus("2"), since_ns=100 * MS, until_ns=300 * MS)
+GRANTED = Held(claim="web", cpus=cpus("2"), why=Why.GRANTED, from_ns=100 * MS, to_ns=300 * MS + 1, certain=False)
 
 
 def moved(what: str, at_ms: int, after: str, cause: str) -> Transition:
@@ -29,7 +30,7 @@ def moved(what: str, at_ms: int, after: str, cause: str) -> Transition:
     return Transition(claim="web", what=what, start_at_ns=at_ns, end_at_ns=at_ns, cause=cause, **sets)
 
 
-def widened(*granted: Granted, first_ms: int = 200, more: tuple[Transition, ...] = ()) -> Evidence:
+def widened(*granted: Held, first_ms: int = 200, more: tuple[Transition, ...] = ()) -> Evidence:
     """``web`` ran on CPU 2 from a moment on, and its set grew by it at 300 ms."""
     base = evidence()
     inside = [row for row in base.cpu_use if row.claim != "web"]
@@ -54,7 +55,7 @@ def widened(*granted: Granted, first_ms: int = 200, more: tuple[Transition, ...]
         transitions=(grew, *more),
         claim_changes=(ClaimChange(at_ns=300 * MS, claim=replace(claim_web(), cpus=cpus("0-2"))),),
         following=Following(source="kubelet", readings=3),
-        granted=granted,
+        held=granted,
     )
 
 
@@ -77,7 +78,7 @@ def verdict(rule: str, found: Evidence) -> Verdict:
     ids=["not-granted", "granted", "before", "another's", "another-cpu"],
 )
 def test_only_what_ran_on_granted_cpus_meanwhile_is_forgiven(
-    rule: str, granted: tuple[Granted, ...], first_ms: int, outcome: Outcome
+    rule: str, granted: tuple[Held, ...], first_ms: int, outcome: Outcome
 ) -> None:
     """Not what began before the reading that did not say so yet, nor another claim or CPU."""
     assert verdict(rule, widened(*granted, first_ms=first_ms)).outcome is outcome

@@ -9,15 +9,21 @@ import pytest
 from tests.unit.validators.evidence_builder import SECOND
 from tests.unit.validators.live_layers_builder import BE, SAME, Word, judged, node
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence.following import Forgotten, GivingBack
+from toolkit.model.held import FOREVER_NS, Held, Why
 from toolkit.model.verdict import Outcome
+
+
+def owed(since_s: int, due_s: int, until_s: int) -> Held:
+    """CPU 3 had to be given back, and was."""
+    times = {"from_ns": since_s * SECOND, "due_ns": due_s * SECOND, "to_ns": until_s * SECOND}
+    return Held(claim=BE.name, cpus=CpuSet.parse("3"), why=Why.OWED, **times)
 
 
 @pytest.mark.parametrize(("for_s", "outcome"), [(14, Outcome.PASSED), (16, Outcome.FAILED)])
 def test_overlap_with_new_owners_is_measured_and_bounded(for_s: int, outcome: Outcome) -> None:
     """CPU 3 was given back after that time."""
-    back = GivingBack(claim=BE.name, cpus=CpuSet.parse("3"), since_ns=0, limit_ns=15 * SECOND, until_ns=for_s * SECOND)
-    verdict = judged(node(SAME, SAME, SAME, giving_back=(back,)))
+    back = owed(0, 15, for_s)
+    verdict = judged(node(SAME, SAME, SAME, held=(back,)))
 
     assert verdict.outcome is outcome
     assert (verdict.measures["overlap_cpus"], verdict.measures["overlap_ms"]) == ("3", for_s * 1000)
@@ -25,8 +31,8 @@ def test_overlap_with_new_owners_is_measured_and_bounded(for_s: int, outcome: Ou
 
 def test_cpus_of_two_owners_are_failed_without_a_bound() -> None:
     """For 3 s, and it is said why: no reconcile repairs it."""
-    back = GivingBack(claim=BE.name, cpus=CpuSet.parse("3"), since_ns=SECOND, limit_ns=SECOND, until_ns=4 * SECOND)
-    verdict = judged(node(SAME, SAME, SAME, giving_back=(back,)))
+    back = replace(owed(1, 1, 4), why=Why.TAKEN)
+    verdict = judged(node(SAME, SAME, SAME, held=(back,)))
 
     assert verdict.outcome is Outcome.FAILED
     assert "its own pod has ended for the kubelet, and it still runs" in verdict.reason
@@ -39,10 +45,10 @@ def test_cpus_of_two_owners_are_failed_without_a_bound() -> None:
 )
 def test_the_cgroup_says_when_cpus_were_given_back(given_s: float, unread_s: float, outcome: Outcome) -> None:
     """The runtime was asked again after 20 s, the bound is 15 s: what it says then may have been so for long."""
-    back = GivingBack(claim=BE.name, cpus=CpuSet.parse("3"), since_ns=0, limit_ns=15 * SECOND, until_ns=20 * SECOND)
+    back = owed(0, 15, 20)
     read = [(at_s, cpus) for at_s, cpus in ((0.0, "0-3"), (given_s, "0-2")) if at_s < 30]
     asked: list[Word] = [(0, "0-3"), (19, "0-3"), (20, "0-2"), (29, "0-2")] if given_s > 15 else [(19.5, "0-2")]
-    seen = node([(0, "0-2"), (29, "0-2")], asked[-2:] if given_s < 30 else [(0, "0-3")], read, giving_back=(back,))
+    seen = node([(0, "0-2"), (29, "0-2")], asked[-2:] if given_s < 30 else [(0, "0-3")], read, held=(back,))
     verdict = judged(replace(seen, coverage=replace(seen.coverage, file_gap_ns=round(unread_s * SECOND))))
 
     said = "it has CPUs 3, which were promised away, for 20.0 s (bound 15.0 s)"
@@ -65,16 +71,17 @@ def test_an_owner_without_an_entry_does_not_grow_late(
     since_s: float, until_s: float | None, outcome: Outcome, *, certain: bool
 ) -> None:
     """It asks for two CPUs, has CPUs 2-3, and the file lost it (F31). The bound is 15 s, a pod ends within 30 s."""
-    row = Forgotten(
+    row = Held(
         claim=BE.name,
-        count=2,
+        asks=2,
         cpus=CpuSet.parse("2-3"),
+        why=Why.FORGOTTEN,
         certain=certain,
-        since_ns=round(since_s * SECOND),
-        until_ns=None if until_s is None else round(until_s * SECOND),
+        from_ns=round(since_s * SECOND),
+        to_ns=FOREVER_NS if until_s is None else round(until_s * SECOND),
     )
     own: list[Word] = [(-320, "2-3"), (29, "2-3")]
-    verdict = judged(node([(-300, "0-3"), (29, "0-3")], own, [(0, "2-3")], "2-3", forgotten=(row,)))
+    verdict = judged(node([(-300, "0-3"), (29, "0-3")], own, [(0, "2-3")], "2-3", held=(row,)))
 
     assert verdict.outcome is outcome, verdict.reason
     assert "model and checkpoint differ since" in verdict.reason

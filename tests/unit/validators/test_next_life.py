@@ -28,7 +28,8 @@ from toolkit.model.claim_changes import ClaimChange, in_force
 from toolkit.model.claims import Alignment, Claim, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Intruder, OwnerClass, Transition
-from toolkit.model.evidence.following import Following, Making
+from toolkit.model.evidence.following import Following
+from toolkit.model.held import Held, Why
 from toolkit.model.verdict import Outcome, Verdict
 from validators.rules import exclusive_cpus, smt_alignment
 
@@ -184,8 +185,8 @@ def test_a_container_that_is_being_made_in_every_reading_may_be_the_next_life() 
     """It was listed as created, and has run its program since the last of them; in a stranger's pod that is nothing."""
     known = Following(source="kubelet", last_reading_ns=ns(30), known_until_ns=ns(30))
     for cgroup, outcome in ((NEXT.cgroup, UNDECIDED), ("/kubepods/podx/c", FAILED)):
-        making = (Making(cgroup=cgroup, since_ns=ns(11), until_ns=ns(12)),)
-        found = judged(row(cgroup=cgroup), transitions=(GONE,), making=making, following=known)
+        made = Held(claim="x/c", cgroup=cgroup, why=Why.BEING_MADE, from_ns=ns(11), to_ns=ns(12))
+        found = judged(row(cgroup=cgroup), transitions=(GONE,), held=(made,), following=known)
         assert found.outcome is outcome
 
 

@@ -29,8 +29,8 @@ from tests.unit.validators.owners_builder import (
 from toolkit.model.claim_changes import ClaimChange, in_force
 from toolkit.model.claims import Alignment, Isolation
 from toolkit.model.evidence import CpuUse, Transition
+from toolkit.model.held import FOREVER_NS
 from toolkit.model.verdict import Offender
-from toolkit.timeline.held import FOREVER_NS
 from validators.intruders import ownership, possession
 from validators.registry import judge
 from validators.rules import exclusive_cpus

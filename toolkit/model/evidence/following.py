@@ -1,4 +1,4 @@
-"""Evidence of a followed node: how often it was read, and which claims held CPUs that now belong to another one."""
+"""Evidence of a followed node: how often it was read, and what claims held beyond what was promised to them."""
 
 from __future__ import annotations
 
@@ -7,45 +7,9 @@ from dataclasses import dataclass, field
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.held import Held
 from toolkit.model.layers import LayerView
 from toolkit.model.serde import stage_value
-
-
-@stage_value
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivingBack:
-    """CPUs that a claim still had after they were promised away, as a shared pool has until the kubelet's reconcile.
-
-    Time there is a transition's. Times are since the window opened, negative before it.
-
-    :param since_ns: when the state file that says so was written, where that is known; else when it was read first.
-    :param limit_ns: from when on it breaks the claim; at once, where the
-        CPUs were its own and are another pod's, which no reconcile repairs.
-    :param until_ns: when they had been given back; ``None``: not by the end of the window.
-    """
-
-    claim: str
-    cpus: CpuSet
-    since_ns: int
-    limit_ns: int
-    until_ns: int | None = None
-
-
-@stage_value
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Granted:
-    """CPUs that the source had given to a claim some time before that was known here, and watched as the claim's.
-
-    A kubelet takes an ended pod's CPUs back into the shared pool and widens the pool's containers in one go.
-
-    :param since_ns: when the reading began that did not say so yet: the CPUs were given later than that.
-    :param until_ns: from when on they were watched as the claim's, or when the window was read; since it opened.
-    """
-
-    claim: str
-    cpus: CpuSet
-    since_ns: int
-    until_ns: int
 
 
 @stage_value
@@ -61,38 +25,6 @@ class EndedLife:
     cgroup: str
     until_ns: int
     layers: tuple[LayerView, ...] = ()
-
-
-@stage_value
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Making:
-    """A container that the runtime had created and that did not run yet, by the cgroup that it gets.
-
-    :param since_ns: of the first reading that said so, :param until_ns: of the last; since the window opened.
-    """
-
-    cgroup: str
-    since_ns: int
-    until_ns: int
-
-
-@stage_value
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forgotten:
-    """A container that asks for CPUs of its own, has a set of its own, and none by the state file.
-
-    :param count: CPUs that it asks for. :param cpus: what it has.
-    :param certain: the kubelet has it among the pods that it has allocated; else it may be one that has ended.
-    :param since_ns: of the first reading that said so, negative before the window opened.
-    :param until_ns: of the reading that did no longer; ``None``: not by the end of the window.
-    """
-
-    claim: str
-    count: int
-    cpus: CpuSet
-    certain: bool
-    since_ns: int = 0
-    until_ns: int | None = None
 
 
 ALLOCATION_ERRORS = "resource_manager_allocation_errors_total"
@@ -167,6 +99,8 @@ class Following:
 class FollowEvidence:
     """Of one window; nothing where claims come from a file or a plan.
 
+    :param held: what of the timeline reaches into the window, beside the claims and their changes: what had to be given
+        back, what may have been held before that was known, what was forgotten, what was being made.
     :param later: claims of cgroups that no reading of the window knew, by the reading after it: of containers that
         began at its end.
     :param renewed: what was promised anew when the window had ended, by the first readings after it: whatever promised
@@ -174,10 +108,7 @@ class FollowEvidence:
     """
 
     following: Following | None = None
-    giving_back: tuple[GivingBack, ...] = ()
-    granted: tuple[Granted, ...] = ()
-    making: tuple[Making, ...] = ()
-    forgotten: tuple[Forgotten, ...] = ()
+    held: tuple[Held, ...] = ()
     later: tuple[Claim, ...] = ()
     renewed: tuple[ClaimChange, ...] = ()
     ended_lives: tuple[EndedLife, ...] = ()

@@ -20,10 +20,10 @@ from toolkit.host.cgroup_mounts import Hierarchy
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence.following import Granted
+from toolkit.model.held import FOREVER_NS, OWING, Why
 from toolkit.model.node_evidence import NodeEvidence
 from toolkit.session.engine.observe import Observation
-from toolkit.session.following.layer_history import LayerHistory
+from toolkit.session.following.layer_history import LayerHistory, granted
 from toolkit.session.following.lives import Lives
 from toolkit.session.following.source_reader import SourceReader
 from toolkit.session.following.unread_parts import UnreadParts
@@ -124,7 +124,7 @@ class Follower:
         given = ((name, more_of(self._present.get(name), claim)) for name, claim in later.items())
         since_ns, now_ns = last_ns - frame.start_ns, time.monotonic_ns() - frame.start_ns
         given_ns = since_ns - (0 if reading is None else int(reading.said_after_s * 1e9))
-        late = (Granted(claim=name, cpus=cpus, since_ns=given_ns, until_ns=now_ns) for name, cpus in given if cpus)
+        late = (granted(name, cpus, given_ns, now_ns) for name, cpus in given if cpus)
         until_ns = last_ns if reading is None else latest_ns
         beside = () if reading is None else (one for one in reading.claims.claims if not one.kind.carries_tasks)
         anew = renewed(self._now, (*later.values(), *beside), now_ns)
@@ -132,7 +132,7 @@ class Follower:
             stated,
             following=replace(stated.following, last_reading_ns=since_ns, known_until_ns=until_ns - frame.start_ns),
             later=tuple(claim for claim in later.values() if claim.cgroup not in known),
-            granted=(*stated.granted, *late),
+            held=(*stated.held, *late),
             renewed=(*stated.renewed, *anew),
         )
 
@@ -275,20 +275,21 @@ class Follower:
         return since_ns if asked_ns is None or asked_ns >= since_ns else min(since_ns, max(asked_ns, self._before_ns))
 
     def _give_back(self, opened: Observation, reading: SourceReading) -> None:
-        now_ns = time.monotonic_ns()
-        for name, cpus in reading.giving_back.items():
-            within_s = 0.0 if name in reading.doubly_owned else reading.give_back_s
-            if name in self._present and self._giving_back.get(name) != (cpus, within_s):
-                since_ns = min(now_ns, reading.owed_since_ns.get(name, now_ns)) if within_s else now_ns
-                limit_ns = self._history.gives_back(name, cpus, since_ns, within_s)
-                opened.observer.give_back(name, cpus, limit_ns)
-                self._giving_back[name] = cpus, within_s
+        now_ns, owed = time.monotonic_ns(), {row.claim: row for row in reading.held if row.why in OWING}
+        for name, row in owed.items():
+            within_s = 0.0 if row.why is Why.TAKEN else reading.give_back_s
+            if name in self._present and row.cpus and self._giving_back.get(name) != (row.cpus, within_s):
+                known = Why.OWED is row.why and row.from_ns > -FOREVER_NS
+                since_ns = min(now_ns, row.from_ns) if known else now_ns
+                due_ns = self._history.owes(replace(row, from_ns=since_ns), within_s, now_ns)
+                opened.observer.give_back(name, row.cpus, due_ns)
+                self._giving_back[name] = row.cpus, within_s
                 self._late.add(name)
-        for name in self._late - set(reading.giving_back):
+        for name in self._late - owed.keys():
             if self._giving_back.pop(name, None) and name in opened.observer.subjects:
                 opened.observer.give_back(name, CpuSet(), 0)  # Its set has not changed: all of it is its own again.
             self._history.gave_back(name, now_ns)
-        self._late &= set(reading.giving_back)
+        self._late &= owed.keys()
 
 
 def _lives(reading: SourceReading) -> dict[str, Claim]:

@@ -19,17 +19,15 @@ from toolkit.model.evidence.following import (
     UNREAD_NS,
     EndedLife,
     Following,
-    Forgotten,
     Gauges,
-    GivingBack,
-    Granted,
-    Making,
 )
+from toolkit.model.held import OWING, Held, Why
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_evidence import NodeEvidence
 from toolkit.model.state_files import StateReading
-from toolkit.session.following.stretches import Stretch, cut, cut_lasting, ended, of_window
+from toolkit.session.following.stretches import Stretch, cut, of_window
 from toolkit.sources.live_source import SourceReading
+from toolkit.timeline.held import Timeline
 
 KEPT_NS = 600_000_000_000
 """How long what was followed by something else is kept: longer than a window is open or waits to be judged."""
@@ -69,18 +67,16 @@ class LayerHistory:
         self._lock = threading.Lock()
         self._views: dict[tuple[str, Layer], list[Stretch[LayerView]]] = {}
         self._states: deque[Stretch[StateReading]] = deque(maxlen=MAX_STATES)
-        self._back: list[GivingBack] = []
-        self._granted: list[Granted] = []
-        self._forgotten: list[Forgotten] = []
+        self._held = Timeline()
+        """Its times, too, are CLOCK_MONOTONIC."""
         self._renewed: list[ClaimChange] = []
         """Their times are CLOCK_MONOTONIC."""
         self._lives: deque[_Ended] = deque(maxlen=MAX_TIMES)
-        self._making: dict[str, Making] = {}
-        """By cgroup, which is no other container's later."""
         self._attempts: deque[_Attempt] = deque(maxlen=MAX_TIMES)
         self._gauges: deque[Gauges] = deque(maxlen=MAX_STATES)
         """Their times are CLOCK_MONOTONIC."""
-        self._began_ns = 0
+        self._began_ns = self._read_ns = 0
+        """Since when it is followed, and when the last reading began."""
         self._runtime: Runtime | None = None
         self._slack_ns = 0
         self._silent_ns: int | None = None
@@ -112,10 +108,9 @@ class LayerHistory:
                 self._note_state(state, at_ns)
             if reading.gauges is not None:
                 self._note_gauges(reading.gauges, at_ns)
+            self._note_made(reading, at_ns)
             self._note_forgotten(reading, at_ns)
-            for cgroup in reading.making:
-                known = self._making.get(cgroup, Making(cgroup=cgroup, since_ns=at_ns, until_ns=at_ns))
-                self._making[cgroup] = replace(known, until_ns=at_ns)
+            self._read_ns = at_ns
             self._forget(at_ns)
 
     def failed(self, reason: str, at_ns: int) -> None:
@@ -124,25 +119,24 @@ class LayerHistory:
             missing = (f"{self._source}: {reason}",)
             self._attempts.append(_Attempt(at_ns=at_ns, answered=False, missing=missing))
 
-    def gives_back(self, claim: str, cpus: CpuSet, at_ns: int, within_s: float) -> int:
-        """Note CPUs that must be given back from now on; returns until when (CLOCK_MONOTONIC).
+    def owes(self, row: Held, within_s: float, at_ns: int) -> int:
+        """Note CPUs that must be given back; returns when they are due (CLOCK_MONOTONIC).
 
-        :param within_s: 0: at once, whatever time there was before.
+        :param row: its begin is since when, at ``at_ns`` at the latest. :param within_s: how long it has; what is taken
+            by another is due at once, whatever time there was before.
         """
         with self._lock:
-            open_now = next((one for one in self._back if one.claim == claim and one.until_ns is None), None)
-            # Of a set that is owed at once another part may become so: since when it is stays.
-            anew = open_now is None or (not within_s and open_now.limit_ns > at_ns)
-            since_ns = at_ns if open_now is None or anew else open_now.since_ns
-            self._back = [one for one in self._back if one is not open_now]
-            limit_ns = since_ns + int(within_s * 1e9)
-            self._back.append(GivingBack(claim=claim, cpus=cpus, since_ns=since_ns, limit_ns=limit_ns))
-            return limit_ns
+            before = self._held.open(*OWING, claim=row.claim)
+            # Of a set that is owed another part may become so: since when it is stays.
+            since_ns = min((one.from_ns for one in before if not _is_anew(one, row)), default=row.from_ns)
+            due_ns = since_ns + int(within_s * 1e9)
+            self._go_on(replace(row, from_ns=since_ns, due_ns=due_ns), before, at_ns)
+            return due_ns
 
     def gave_back(self, claim: str, at_ns: int) -> None:
         """Note that it has."""
         with self._lock:
-            self._back = ended(self._back, claim, at_ns)
+            self._held = self._held.close(at_ns, self._held.open(*OWING, claim=claim))
 
     def last_asked_without(self, claim: str, cpus: CpuSet) -> int | None:
         """Return when the runtime said last that a claim's container was not asked to have all of these CPUs."""
@@ -153,7 +147,7 @@ class LayerHistory:
     def granted(self, claim: str, cpus: CpuSet, since_ns: int, until_ns: int) -> None:
         """Note CPUs that are watched as a claim's from now on, and may have been its own since the reading before."""
         with self._lock:
-            self._granted.append(Granted(claim=claim, cpus=cpus, since_ns=since_ns, until_ns=until_ns))
+            self._held = self._held.append(granted(claim, cpus, since_ns, until_ns))
 
     def renewed(self, claim: Claim, at_ns: int) -> None:
         """Note what a claim is promised from now on."""
@@ -162,9 +156,8 @@ class LayerHistory:
 
     def ended(self, claim: str, cgroup: str, at_ns: int) -> None:
         """Note that a claim has ended: what was said of it is said of the next life no more."""
-        self.gave_back(claim, at_ns)
         with self._lock:
-            self._forgotten = ended(self._forgotten, claim, at_ns)
+            self._held = self._held.close(at_ns, self._held.open(*OWING, Why.FORGOTTEN, claim=claim))
             views = {key[1]: self._views.pop(key) for key in [key for key in self._views if key[0] == claim]}
             if views:
                 self._lives.append(_Ended(claim=claim, cgroup=cgroup, until_ns=at_ns, views=views))
@@ -197,13 +190,8 @@ class LayerHistory:
                 ),
                 layers=tuple(views),
                 following=self._following(start_ns, end_ns),
-                giving_back=tuple(
-                    replace(one, limit_ns=one.limit_ns - start_ns) for one in cut_lasting(self._back, start_ns, end_ns)
-                ),
                 gauges=cut(self._gauges, start_ns, end_ns),
-                granted=cut(self._granted, start_ns, end_ns, beyond=True),
-                forgotten=cut_lasting(self._forgotten, start_ns, end_ns),
-                making=cut(self._making.values(), start_ns, end_ns),
+                held=self._held.cut(start_ns, end_ns + 1).rows,
                 renewed=tuple(
                     replace(one, at_ns=one.at_ns - start_ns)
                     for one in self._renewed
@@ -248,19 +236,29 @@ class LayerHistory:
         else:
             self._states.append(Stretch(state, at_ns, at_ns))
 
+    def _go_on(self, row: Held, before: tuple[Held, ...], at_ns: int) -> None:
+        """Append a row that takes the place of others, unless it is one of them."""
+        if row not in before:
+            self._held = self._held.close(at_ns, before).append(row)
+
+    def _note_made(self, reading: SourceReading, at_ns: int) -> None:
+        """A container is being made up to the last reading that says so. Its cgroup is no other container's later."""
+        said = {row.cgroup: row for row in reading.held if row.why is Why.BEING_MADE}
+        known = self._held.open(Why.BEING_MADE)
+        self._held = self._held.close(self._read_ns + 1, [row for row in known if row.cgroup not in said])
+        new = said.keys() - {row.cgroup for row in known}
+        self._held = self._held.append(*(replace(said[cgroup], from_ns=at_ns) for cgroup in said if cgroup in new))
+
     def _note_forgotten(self, reading: SourceReading, at_ns: int) -> None:
         """A reading in which the runtime did not answer says of no claim that it has what it must have."""
-        said = {one.claim: one for one in reading.forgotten}
-        found = []
-        for one in self._forgotten:
-            again = said.pop(one.claim, None) if one.until_ns is None else None
-            if again is not None:
-                found.append(replace(again, since_ns=one.since_ns))
-            elif one.until_ns is None and reading.complete:
-                found.append(replace(one, until_ns=at_ns))
-            else:
-                found.append(one)
-        self._forgotten = [*found, *(replace(one, since_ns=at_ns) for one in said.values())]
+        said = {row.claim: row for row in reading.held if row.why is Why.FORGOTTEN}
+        known = {row.claim: row for row in self._held.open(Why.FORGOTTEN)}
+        if reading.complete:
+            self._held = self._held.close(at_ns, [row for name, row in known.items() if name not in said])
+        for name, row in said.items():
+            before = known.get(name)
+            since_ns = at_ns if before is None else before.from_ns
+            self._go_on(replace(row, from_ns=since_ns), () if before is None else (before,), at_ns)
 
     def _note_gauges(self, gauges: Gauges, at_ns: int) -> None:
         last = self._gauges[-1] if self._gauges else None
@@ -275,13 +273,20 @@ class LayerHistory:
                 del self._views[key]
             else:
                 stretches[:-1] = [one for one in stretches[:-1] if one.last_ns >= now_ns - KEPT_NS]
-        self._back = [one for one in self._back if one.until_ns is None or one.until_ns >= now_ns - KEPT_NS]
-        self._granted = [one for one in self._granted if one.until_ns >= now_ns - KEPT_NS]
-        self._forgotten = [one for one in self._forgotten if one.until_ns is None or one.until_ns >= now_ns - KEPT_NS]
-        self._making = {key: one for key, one in self._making.items() if one.until_ns >= now_ns - KEPT_NS}
+        self._held = self._held.since(now_ns - KEPT_NS)
         self._renewed = [one for one in self._renewed if one.at_ns >= now_ns - KEPT_NS]
         while self._lives and self._lives[0].until_ns < now_ns - KEPT_NS:
             self._lives.popleft()
+
+
+def granted(claim: str, cpus: CpuSet, since_ns: int, until_ns: int) -> Held:
+    """Return what may have been a claim's since a reading that did not say so yet. :param until_ns: the last moment."""
+    return Held(claim=claim, cpus=cpus, why=Why.GRANTED, from_ns=since_ns, to_ns=until_ns + 1, certain=False)
+
+
+def _is_anew(before: Held, row: Held) -> bool:
+    """Whether what is owed now is another debt: it had time until now, and has none any more."""
+    return row.why is Why.TAKEN and before.due_ns is not None and before.due_ns > row.from_ns
 
 
 def _said(

@@ -109,10 +109,7 @@ def _renamed(reading: SourceReading, names: Mapping[str, str]) -> SourceReading:
 
     return replace(
         reading,
-        giving_back={names.get(name, name): cpus for name, cpus in reading.giving_back.items()},
-        owed_since_ns={names.get(name, name): since_ns for name, since_ns in reading.owed_since_ns.items()},
-        doubly_owned=frozenset(names.get(name, name) for name in reading.doubly_owned),
-        forgotten=tuple(replace(one, claim=names.get(one.claim, one.claim)) for one in reading.forgotten),
+        held=tuple(replace(one, claim=names.get(one.claim, one.claim)) for one in reading.held),
         layers=tuple(replace(one, claim=names[one.claim]) if one.claim in names else one for one in reading.layers),
         missing=tuple(map(part, reading.missing)),
         left_out=tuple(map(part, reading.left_out)),

@@ -6,14 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from toolkit.model.evidence.following import Forgotten, Gauges, GivingBack, Granted, Making
+from toolkit.model.evidence.following import Gauges
 from toolkit.model.layers import LayerView
 from toolkit.model.state_files import StateReading
 
 Value = TypeVar("Value", LayerView, StateReading)
-Span = TypeVar("Span", Gauges, Granted, Making)
-Lasting = TypeVar("Lasting", GivingBack, Forgotten)
-"""A span of one claim that may have no end yet (``until_ns`` ``None``)."""
 
 
 @dataclass(slots=True)
@@ -25,39 +22,13 @@ class Stretch(Generic[Value]):
     last_ns: int
 
 
-def cut(spans: Iterable[Span], start_ns: int, end_ns: int, *, beyond: bool = False) -> tuple[Span, ...]:
-    """Return those that reach into a window, up to its end; times since it opened.
-
-    :param beyond: with all of their time. What runs when a window ends is counted to the moment at which its CPU goes
-        over to the next window: a little more.
-    """
+def cut(spans: Iterable[Gauges], start_ns: int, end_ns: int) -> tuple[Gauges, ...]:
+    """Return those that reach into a window, up to its end; times since it opened."""
     return tuple(
-        replace(
-            one,
-            since_ns=one.since_ns - start_ns,
-            until_ns=(one.until_ns if beyond else min(one.until_ns, end_ns)) - start_ns,
-        )
+        replace(one, since_ns=one.since_ns - start_ns, until_ns=min(one.until_ns, end_ns) - start_ns)
         for one in spans
         if one.since_ns <= end_ns and one.until_ns >= start_ns
     )
-
-
-def cut_lasting(spans: Iterable[Lasting], start_ns: int, end_ns: int) -> tuple[Lasting, ...]:
-    """Return those that reach into a window; times since it opened. One that ends after the window has no end in it."""
-    return tuple(
-        replace(
-            one,
-            since_ns=one.since_ns - start_ns,
-            until_ns=None if one.until_ns is None or one.until_ns > end_ns else one.until_ns - start_ns,
-        )
-        for one in spans
-        if one.since_ns <= end_ns and (one.until_ns is None or one.until_ns >= start_ns)
-    )
-
-
-def ended(spans: Iterable[Lasting], claim: str, at_ns: int) -> list[Lasting]:
-    """Return the same spans: those of a claim that have no end yet end at this moment."""
-    return [replace(one, until_ns=at_ns) if one.claim == claim and one.until_ns is None else one for one in spans]
 
 
 def of_window(

@@ -131,11 +131,7 @@ class KubeletSource:
         entered = self._entered.of(found.cpu if self._held.speaks else None)
         return SourceReading(
             claims=replace(found.claims, claims=limited),
-            giving_back=holding.giving_back,
-            owed_since_ns=holding.owed_since_ns,
-            doubly_owned=frozenset(taken.keys() & holding.giving_back.keys()),
-            making=now.making,
-            forgotten=now.forgotten if self._held.speaks else (),
+            held=(*holding.owed, *now.making, *(now.forgotten if self._held.speaks else ())),
             give_back_s=found.settings.reconcile_s + SLACK_S,
             layers=self._layers(now, now_ns, lost_ns),
             state_files=self._stated.of(now, self._held, now_ns, within_ns),

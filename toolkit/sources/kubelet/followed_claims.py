@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from toolkit.model.claims import Claim, Isolation
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.held import Held, Why
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.state_files import CpuStateFile, StateReading
@@ -27,7 +28,7 @@ CREATED = "created"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Holds:
     """What one subject that runs holds.
 
     :param claim: where the layers agree. :param state: CPUs by the state file; ``None``: it does not decide on them.
@@ -58,7 +59,11 @@ class Followed:
         self.held = tuple(_held(promise) for promise in self.running)
         self.beside = tuple(followed(claim) for claim in found.claims.claims if not claim.kind.carries_tasks)
         self.forgotten = forgotten(reading, found, self.running)
-        self.making = tuple(promise.subject.cgroup for promise in found.promises if _is_made(promise))
+        self.making = tuple(
+            Held(claim=p.subject.name, cgroup=p.subject.cgroup, why=Why.BEING_MADE)
+            for p in found.promises
+            if _is_made(p)
+        )
         lives = {one.name for one in self.gone}
         self.missing = tuple(part for part in found.missing if part.part not in lives)
         self.agree = tuple((index, p.subject.id) for index, p in enumerate(self.running) if _agrees(p))
@@ -102,12 +107,12 @@ def followed(claim: Claim) -> Claim:
     return replace(claim, contended=False)
 
 
-def _held(promise: Promise) -> Held:
+def _held(promise: Promise) -> Holds:
     assert promise.claim is not None
     claim, state = followed(promise.claim), promise.state
     if claim.cpus is None or claim.isolation is not Isolation.HOST or not state:
-        return Held(claim=claim)
-    return Held(claim=replace(claim, cpus=state), state=state, asked=asked_of(promise))
+        return Holds(claim=claim)
+    return Holds(claim=replace(claim, cpus=state), state=state, asked=asked_of(promise))
 
 
 def _agrees(promise: Promise) -> bool:

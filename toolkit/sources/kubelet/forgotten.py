@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from toolkit.kubernetes.feature_gates import POD_LEVEL_RESOURCES
 from toolkit.model.claims import SubjectKind
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence.following import Forgotten
+from toolkit.model.held import Held, Why
 from toolkit.model.node_reading import NodeReading
 from toolkit.sources.kubelet.allocated import allocations
 from toolkit.sources.kubelet.claims import NodeClaims, Promise
@@ -25,8 +25,8 @@ from toolkit.sources.kubelet.static_pods import manifests
 from toolkit.sources.kubelet.still import asked_of
 
 
-def forgotten(reading: NodeReading, found: NodeClaims, running: Sequence[Promise]) -> tuple[Forgotten, ...]:
-    """Return those of the promises in force that are so; their times mean nothing yet."""
+def forgotten(reading: NodeReading, found: NodeClaims, running: Sequence[Promise]) -> tuple[Held, ...]:
+    """Return those of the promises in force that are so."""
     apart = [(promise, cpus) for promise in running if (cpus := _own_set(promise))]
     if not apart or found.settings.problem or found.settings.config.cpu_manager_policy != "static":
         return ()
@@ -42,7 +42,8 @@ def forgotten(reading: NodeReading, found: NodeClaims, running: Sequence[Promise
             continue
         count = own_cpus(pod, container, gates)
         if count and promise.claim is not None:
-            rows.append(Forgotten(claim=promise.claim.name, count=count, cpus=cpus, certain=uid in allocated))
+            name, certain = promise.claim.name, uid in allocated
+            rows.append(Held(claim=name, cpus=cpus, why=Why.FORGOTTEN, asks=count, certain=certain))
     return tuple(rows)
 
 

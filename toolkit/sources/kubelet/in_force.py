@@ -7,19 +7,17 @@ from dataclasses import dataclass, replace
 
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.held import FOREVER_NS, Held, Why
 from toolkit.sources.kubelet.followed_claims import Followed
 from toolkit.sources.kubelet.reconciles import Reconciles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """:param claims: of all that run. :param giving_back, owed_since_ns: as in a
-    :class:`~toolkit.sources.live_source.SourceReading`.
-    """
+    """:param claims: of all that run. :param owed: what of their sets they must give back."""
 
     claims: tuple[Claim, ...]
-    giving_back: dict[str, CpuSet]
-    owed_since_ns: dict[str, int]
+    owed: tuple[Held, ...]
 
 
 class InForce:
@@ -48,19 +46,18 @@ class InForce:
         """
         if self._settled is not None and self._settled[0] is now and self._settled[1] == freed and not taken:
             return self._settled[2]
-        claims, giving_back = [], {}
-        for held in now.held:
-            claim, back = self._reconciles.in_force(held, freed, within_ns, now_ns, lost_ns, silent=silent)
+        claims, owed = [], []
+        for one in now.held:
+            claim, back = self._reconciles.in_force(one, freed, within_ns, now_ns, lost_ns, silent=silent)
             if mine := taken.get(claim.name):
                 # Of an empty pool it has nothing else.
                 claim, back = (claim, back & mine) if claim.cpus else (replace(claim, cpus=mine), mine)
             claims.append(claim)
             if back:
-                giving_back[claim.name] = back
+                since_ns = self._reconciles.since_ns(claim.cgroup)
+                why, known = Why.TAKEN if mine else Why.OWED, -FOREVER_NS if since_ns is None else since_ns
+                owed.append(Held(claim=claim.name, cgroup=claim.cgroup, cpus=back, why=why, from_ns=known))
         self._reconciles.keep(claim.cgroup for claim in claims)
-        owing = (claim for claim in claims if claim.name in giving_back)
-        since = ((claim.name, self._reconciles.since_ns(claim.cgroup)) for claim in owing)
-        owed_since_ns = {name: since_ns for name, since_ns in since if since_ns is not None}
-        found = Holding(claims=tuple(claims), giving_back=giving_back, owed_since_ns=owed_since_ns)
+        found = Holding(claims=tuple(claims), owed=tuple(owed))
         self._settled = None if taken or silent or self._reconciles.late else (now, freed, found)
         return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
-from toolkit.sources.kubelet.followed_claims import Held
+from toolkit.sources.kubelet.followed_claims import Holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Reconciles:
 
     def in_force(
         self,
-        held: Held,
+        held: Holds,
         freed: CpuSet,
         within_ns: float,
         now_ns: int,

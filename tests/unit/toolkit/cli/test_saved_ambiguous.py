@@ -40,7 +40,7 @@ def run(tmp_path: Path) -> Path:
     made = tmp_path / "run"
     shutil.copytree(RECORDED, made)
     evidence = (made / "evidence.json").read_text()
-    (made / "canaries.json").write_text(evidence.replace("pinproof.evidence/1", "pinproof.canaries/1"))
+    (made / "canaries.json").write_text(evidence.replace("pinproof.evidence/", "pinproof.canaries/"))
     assert CliRunner().invoke(cli, ["judge", str(made)]).exit_code == 1
     return made
 

@@ -17,12 +17,18 @@ from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.model.blind_spots import EVERY_WITNESS
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.held import FOREVER_NS, Held, Why
 from toolkit.session.engine.observe import Observation
 from toolkit.session.following.follower import Follower
 from toolkit.sources.live_source import SourceReading
 
 ROOM = 3
 FOR_EVER = 1 << 62
+
+
+def owes(claim: str, cpus: str, why: Why = Why.OWED, since_ns: int = -FOREVER_NS) -> Held:
+    """Return what a reading says of a claim that must give CPUs back."""
+    return Held(claim=claim, cpus=CpuSet.parse(cpus), why=why, from_ns=since_ns)
 
 
 class Source:

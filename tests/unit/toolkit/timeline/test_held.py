@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.model.cpuset import CpuSet
-from toolkit.timeline.held import EVERY, FOREVER_NS, Held, Timeline, Why, cpus_of
+from toolkit.model.held import EVERY, FOREVER_NS, Held, Why
+from toolkit.timeline.held import Timeline, cpus_of
 
 times = st.integers(-20, 40)
 names = st.sampled_from(["db", "web", EVERY])
@@ -33,18 +34,25 @@ def test_what_is_appended_is_asked_for_last(timeline: Timeline, row: Held, claim
 
 @given(timelines, names, times, names, times)
 def test_closed_rows_hold_until_then(timeline: Timeline, claim: str, end_ns: int, asked: str, at_ns: int) -> None:
-    """What was so before the end is so; of rows that had no end and began before, nothing is after it."""
-    closed = timeline.close(claim, end_ns)
+    """What was so before the end is so; of rows that had no end nothing is after it, nor of what began later."""
+    closed = timeline.close(end_ns, timeline.open(*Why, claim=claim))
     spans = [(row.claim, row.from_ns, row.to_ns) for row in closed.at(asked, at_ns)]
     before = timeline.at(asked, at_ns)
-    ended = [row for row in before if row.claim == claim and row.to_ns == FOREVER_NS and row.from_ns < end_ns]
+    ended = [row for row in before if row.claim == claim and row.to_ns == FOREVER_NS]
 
     assert len(closed.rows) == len(timeline.rows)
     if at_ns < end_ns:
         assert [span[:2] for span in spans] == [(row.claim, row.from_ns) for row in before]
     else:
         assert spans == [(row.claim, row.from_ns, row.to_ns) for row in before if row not in ended]
-    assert closed.close(claim, end_ns) == closed
+    assert closed.open(*Why, claim=claim) == ()
+
+
+@given(timelines, times, names, st.integers(0, 40))
+def test_what_is_long_over_is_forgotten_and_no_more(timeline: Timeline, at_ns: int, claim: str, later_ns: int) -> None:
+    """From that moment on it answers as before."""
+    assert timeline.since(at_ns).at(claim, at_ns + later_ns) == timeline.at(claim, at_ns + later_ns)
+    assert all(row.to_ns >= at_ns for row in timeline.since(at_ns).rows)
 
 
 @given(timelines, times, st.integers(1, 30), names, st.integers(0, 29))

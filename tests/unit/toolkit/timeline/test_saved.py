@@ -10,13 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web, cpus, evidence
+from toolkit.errors import InputError
 from toolkit.model.claim_changes import ClaimChange, in_force
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import Transition
-from toolkit.model.evidence.following import Following, Granted
-from toolkit.timeline.held import FOREVER_NS, Why, cpus_of
+from toolkit.model.evidence.following import Following
+from toolkit.model.held import FOREVER_NS, Held, Why
+from toolkit.model.serde import from_data
+from toolkit.timeline.held import cpus_of
 from toolkit.timeline.ran import asked, is_unknown
-from toolkit.timeline.saved import lent, lives, promised
+from toolkit.timeline.saved import lent, lives, of_schema_1, promised
 
 S = 1_000_000_000
 DB = claim_db()
@@ -80,13 +83,13 @@ def test_lives_follow_each_other(events: list[tuple[str, int]]) -> None:
 
 
 KNOWN = Following(source="kubelet", known_until_ns=7 * S)
-GRANTED = Granted(claim="web", cpus=cpus("2"), since_ns=S, until_ns=3 * S)
+GRANTED = Held(claim="web", cpus=cpus("2"), why=Why.GRANTED, from_ns=S, to_ns=3 * S + 1, certain=False)
 
 
 @pytest.mark.parametrize(("at_s", "may_have"), [(0.99, ""), (1, "2"), (3, "2"), (3.01, "")])
 def test_what_was_granted_is_lent_for_that_time(at_s: float, may_have: str) -> None:
     """Both ends are of it, it is not certain, and it is no other claim's."""
-    timeline = lent(evidence(following=KNOWN, granted=(GRANTED,)))
+    timeline = lent(evidence(following=KNOWN, held=(GRANTED,)))
 
     rows = timeline.at("web", round(at_s * S))
     assert (str(cpus_of(rows)), [row.why for row in rows]) == (may_have, [Why.GRANTED] if may_have else [])
@@ -105,7 +108,7 @@ def test_after_the_last_reading_nothing_is_known_of_any_claim() -> None:
 
 def test_a_claims_file_lends_nothing() -> None:
     """Where no source is followed, what it says is all that there is."""
-    found = evidence(granted=(GRANTED,))
+    found = evidence(held=(GRANTED,))
 
     assert lent(found).rows == ()
     assert asked(found).offenders == found.offenders
@@ -121,6 +124,39 @@ def test_a_cgroup_that_was_made_again_may_have_what_is_promised_next() -> None:
 
 def test_the_rows_of_the_ledger_stay_as_they_are() -> None:
     """What they mean is said beside them."""
-    seen = evidence(following=KNOWN, granted=(GRANTED,))
+    seen = evidence(following=KNOWN, held=(GRANTED,))
 
     assert tuple(one.row for one in asked(seen).rows) == seen.cpu_use
+
+
+def test_evidence_of_schema_1_is_read_as_what_it_is() -> None:
+    """The field in which a row stood is its reason; what was granted or made was so at its last moment, too."""
+    data = of_schema_1(
+        {
+            "duration_ns": 9,
+            "giving_back": [
+                {"claim": "be", "cpus": "3", "since_ns": -2, "limit_ns": 15, "until_ns": None},
+                {"claim": "db", "cpus": "2", "since_ns": 4, "limit_ns": 4, "until_ns": 6},
+            ],
+            "granted": [{"claim": "web", "cpus": "2", "since_ns": 1, "until_ns": 3}],
+            "making": [{"cgroup": "/pods/new", "since_ns": 1, "until_ns": 2}],
+            "forgotten": [
+                {"claim": "db", "count": 2, "cpus": "2-3", "certain": False, "since_ns": 0, "until_ns": None}
+            ],
+        }
+    )
+    assert set(data) == {"duration_ns", "held"}
+    assert from_data(tuple[Held, ...], data["held"], "evidence.json") == (
+        Held(claim="be", cpus=cpus("3"), why=Why.OWED, from_ns=-2, due_ns=15),
+        Held(claim="db", cpus=cpus("2"), why=Why.TAKEN, from_ns=4, due_ns=4, to_ns=6),
+        Held(claim="web", cpus=cpus("2"), why=Why.GRANTED, from_ns=1, to_ns=4, certain=False),
+        Held(claim="", cgroup="/pods/new", why=Why.BEING_MADE, from_ns=1, to_ns=3),
+        Held(claim="db", cpus=cpus("2-3"), why=Why.FORGOTTEN, from_ns=0, asks=2, certain=False),
+    )
+
+
+@pytest.mark.parametrize("row", [7, {"claim": "be", "colour": "red"}, {"claim": "be", "since_ns": "soon"}])
+def test_a_row_of_schema_1_that_is_none_is_refused(row: object) -> None:
+    """In one line, as any other."""
+    with pytest.raises(InputError, match=r"^evidence\.json: "):
+        from_data(tuple[Held, ...], of_schema_1({"giving_back": [row]})["held"], "evidence.json")

@@ -15,7 +15,8 @@ from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment, Runtime
-from toolkit.model.evidence.following import Following, GivingBack, Making
+from toolkit.model.evidence.following import Following
+from toolkit.model.held import Held, Why
 from toolkit.model.node_evidence import NOTHING, NodeEvidence
 from toolkit.session.engine.canary import CLEAN, POSITIVE
 from toolkit.session.engine.composing import compose
@@ -74,8 +75,7 @@ def test_what_the_node_says_is_a_part(readings: Readings) -> None:
     stated = NodeEvidence(
         runtime=Runtime(name="runc", version="1.1"),
         following=Following(source="kubelet", readings=3),
-        giving_back=(GivingBack(claim="db", cpus=ONLINE, since_ns=1, limit_ns=2),),
-        making=(Making(cgroup="/pods/new", since_ns=1, until_ns=2),),
+        held=(Held(claim="db", cpus=ONLINE, why=Why.OWED, from_ns=1, due_ns=2),),
     )
     changes = (ClaimChange(at_ns=5, claim=replace(CLAIM, cpus=None)),)
     machine = Environment(kernel="6.18", cgroup="v2", cmdline="quiet", cpus_online=ONLINE, hz=250)

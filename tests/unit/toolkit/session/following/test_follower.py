@@ -14,9 +14,10 @@ from probes.options import MAX_LEVEL
 from probes.readings import Moment
 from probes.window import Window
 from tests.unit.probes.readings import FRAME
-from tests.unit.toolkit.session.followed import FOR_EVER, ROOM, Node
+from tests.unit.toolkit.session.followed import FOR_EVER, ROOM, Node, owes
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
 from toolkit.model.cpuset import EMPTY, CpuSet
+from toolkit.model.held import OWING, Why
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import MissingPart
 from toolkit.session.engine.observe import Observation
@@ -63,11 +64,11 @@ def test_cpus_that_came_were_granted_since_the_reading_before(node: Node) -> Non
     node.source.next.append(SourceReading(claims=ClaimSet(claims=(node.claim("a", "0-1"), node.claim("b", "0,2")))))
     node.follower._reader.first()
     frame = replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=time.monotonic_ns()))
-    came, late = node.follower.node_evidence(frame).granted
+    came, late = node.follower.node_evidence(frame).held
 
-    assert (came.claim, str(came.cpus), came.since_ns) == ("a", "1", before_ns)
-    assert came.since_ns < came.until_ns < frame.end_ns < late.until_ns < time.monotonic_ns()
-    assert (late.claim, str(late.cpus), late.since_ns) == ("b", "2", node.follower._applied_ns)
+    assert (came.claim, str(came.cpus), came.from_ns) == ("a", "1", before_ns)
+    assert came.from_ns < came.to_ns < frame.end_ns < late.to_ns < time.monotonic_ns()
+    assert (late.claim, str(late.cpus), late.from_ns) == ("b", "2", node.follower._applied_ns)
 
 
 def test_a_grant_reaches_beyond_the_window_in_which_it_was_given(node: Node) -> None:
@@ -75,9 +76,9 @@ def test_a_grant_reaches_beyond_the_window_in_which_it_was_given(node: Node) -> 
     node.say(node.claim("a"))
     end_ns = time.monotonic_ns()
     node.say(node.claim("a", "0-1"))
-    (granted,) = node.follower.node_evidence(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=end_ns))).granted
+    (granted,) = node.follower.node_evidence(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=end_ns))).held
 
-    assert end_ns < granted.until_ns < time.monotonic_ns()
+    assert end_ns < granted.to_ns < time.monotonic_ns()
 
 
 def test_what_came_before_the_first_look_was_granted_since_the_first_reading(node: Node) -> None:
@@ -89,9 +90,9 @@ def test_what_came_before_the_first_look_was_granted_since_the_first_reading(nod
     after_ns = time.monotonic_ns()
     follower._reader.first()
     follower.apply_reading(cast(Observation, node))
-    (granted,) = follower.node_evidence(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).granted
+    (granted,) = follower.node_evidence(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).held
 
-    assert before_ns <= granted.since_ns <= after_ns
+    assert before_ns <= granted.from_ns <= after_ns
 
 
 @pytest.mark.parametrize("asked_again", [True, False])
@@ -109,10 +110,10 @@ def test_what_the_runtime_was_not_asked_for_was_granted_since_it_was_asked(node:
     say("0", time.monotonic_ns() + 10**9 if asked_again else first_ns)
     again_ns = follower._applied_ns
     say("0-1", time.monotonic_ns())
-    (granted,) = follower.node_evidence(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).granted
+    (granted,) = follower.node_evidence(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).held
 
     assert first_ns < applied_ns < again_ns
-    assert granted.since_ns == (again_ns if asked_again else applied_ns)
+    assert granted.from_ns == (again_ns if asked_again else applied_ns)
 
 
 def test_a_cpu_is_known_to_be_a_claims_by_a_reading_after_it_was_used(node: Node) -> None:
@@ -224,13 +225,13 @@ def test_where_all_pods_are_is_published_when_it_is_known(node: Node) -> None:
 
 def test_cpus_that_must_be_given_back_bind_as_a_transition(node: Node) -> None:
     """Once, until they have been given back; of one that ends nothing is owed any more."""
-    node.say(node.claim("a", "0-1"), giving_back={"a": CpuSet.parse("1")}, give_back_s=5.0)
-    (first,) = node.follower._history._back
-    node.say(node.claim("a", "0-1"), giving_back={"a": CpuSet.parse("1")}, give_back_s=5.0)
-    assert node.follower._history._back == [first]
+    node.say(node.claim("a", "0-1"), held=(owes("a", "1"),), give_back_s=5.0)
+    (first,) = node.follower._history._held.rows
+    node.say(node.claim("a", "0-1"), held=(owes("a", "1"),), give_back_s=5.0)
+    assert node.follower._history._held.rows == (first,)
     node.say()
-    (done,) = node.follower._history._back
-    assert done.until_ns is not None
+    (done,) = node.follower._history._held.rows
+    assert not done.is_open
     assert node.watched == set()
 
 
@@ -244,7 +245,7 @@ def test_a_debt_that_is_cancelled_leaves_the_set_whole(node: Node, monkeypatch: 
     monkeypatch.setattr(node.observer, "publish", publish)
     node.say(node.claim("a", "0-1"))
     published.clear()
-    node.say(node.claim("a", "0-1"), giving_back={"a": CpuSet.parse("1")}, give_back_s=5.0)
+    node.say(node.claim("a", "0-1"), held=(owes("a", "1"),), give_back_s=5.0)
     node.say(node.claim("a", "0-1"))
     node.say(node.claim("a", "0-1"))
     assert published == [("0", "1"), ("0-1", "")]
@@ -252,18 +253,17 @@ def test_a_debt_that_is_cancelled_leaves_the_set_whole(node: Node, monkeypatch: 
 
 def test_cpus_that_another_owns_by_now_have_no_time(node: Node) -> None:
     """Whatever time there was before: from then on, and since then as long as they are not given back."""
-    cpus, names = CpuSet.parse("1"), frozenset({"a"})
-    node.say(node.claim("a", "0-1"), giving_back={"a": cpus}, give_back_s=60.0)
-    (late,) = node.follower._history._back
-    node.say(node.claim("a", "0-1"), giving_back={"a": cpus}, doubly_owned=names, give_back_s=60.0)
-    (twice,) = node.follower._history._back
-    node.say(node.claim("a", "0-2"), giving_back={"a": CpuSet.parse("1-2")}, doubly_owned=names, give_back_s=60.0)
-    (more,) = node.follower._history._back
+    node.say(node.claim("a", "0-1"), held=(owes("a", "1"),), give_back_s=60.0)
+    (late,) = node.follower._history._held.open(*OWING)
+    node.say(node.claim("a", "0-1"), held=(owes("a", "1", Why.TAKEN),), give_back_s=60.0)
+    (twice,) = node.follower._history._held.open(*OWING)
+    node.say(node.claim("a", "0-2"), held=(owes("a", "1-2", Why.TAKEN),), give_back_s=60.0)
+    (more,) = node.follower._history._held.open(*OWING)
 
     assert [node.follower.knows("a", cpu, 0) for cpu in (0, 1)] == [True, False]
-    assert late.limit_ns - late.since_ns == 60 * 10**9
-    assert late.since_ns < twice.since_ns == twice.limit_ns
-    assert (more.since_ns, more.limit_ns) == (twice.since_ns, twice.limit_ns)
+    assert late.due_ns == late.from_ns + 60 * 10**9
+    assert late.from_ns < twice.from_ns == twice.due_ns
+    assert (more.from_ns, more.due_ns) == (twice.from_ns, twice.due_ns)
 
 
 def test_a_source_that_could_not_ask_knows_the_shared_pool(node: Node) -> None:
@@ -276,7 +276,7 @@ def test_a_source_that_could_not_ask_knows_the_shared_pool(node: Node) -> None:
 
     assert (str(now["a"].cpus), now["a"].quota_us, str(now["own"].cpus)) == ("0-1", 1_000, "2")
     assert str(node.observer.subjects["a"].cpus) == "0-1"
-    (granted,) = node.follower.node_evidence(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).granted
+    (granted,) = node.follower.node_evidence(replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))).held
     assert (granted.claim, str(granted.cpus)) == ("a", "1")
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from tests.unit.validators.evidence_builder import evidence
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence.following import Following, Forgotten, Gauges
+from toolkit.model.evidence.following import Following, Gauges
+from toolkit.model.held import FOREVER_NS, OWING, Held, Why
 from toolkit.model.layers import ApiCpus, Layer, LayerView
 from toolkit.model.node_reading import MissingPart
 from toolkit.model.state_files import StateReading
@@ -61,28 +62,43 @@ def test_a_state_file_that_was_silent_says_the_same_anew() -> None:
 def test_a_set_is_given_back_once_from_its_first_sight_on() -> None:
     """Another reading of the same does not move the limit; when it has been given back, when is history."""
     history = LayerHistory("kubelet")
-    cpus = CpuSet.parse("3")
-    assert history.gives_back("be/main", cpus, 10 * SECOND, 15.0) == 25 * SECOND
-    assert history.gives_back("be/main", cpus, 12 * SECOND, 15.0) == 25 * SECOND
-    (one,) = history.node_evidence(5 * SECOND, 8 * SECOND).giving_back
-    assert (one.since_ns, one.limit_ns, one.until_ns) == (5 * SECOND, 20 * SECOND, None)
+    row = Held(claim="be/main", cpus=CpuSet.parse("3"), why=Why.OWED, from_ns=10 * SECOND)
+    assert history.owes(row, 15.0, 10 * SECOND) == 25 * SECOND
+    assert history.owes(replace(row, from_ns=12 * SECOND), 15.0, 12 * SECOND) == 25 * SECOND
+    (one,) = history.node_evidence(5 * SECOND, 8 * SECOND).held
+    assert (one.from_ns, one.due_ns, one.to_ns) == (5 * SECOND, 20 * SECOND, FOREVER_NS)
     history.gave_back("be/main", 14 * SECOND)
-    (one,) = history.node_evidence(5 * SECOND, 30 * SECOND).giving_back
-    assert one.until_ns == 9 * SECOND
-    assert history.node_evidence(15 * SECOND, SECOND).giving_back == ()
+    (one,) = history.node_evidence(5 * SECOND, 30 * SECOND).held
+    assert one.to_ns == 9 * SECOND
+    assert history.node_evidence(15 * SECOND, SECOND).held == ()
+
+
+def test_what_was_given_back_too_late_was_so_although_more_is_owed() -> None:
+    """CPUs 2-3 were due after 15 s; CPU 3 went after 20 s, CPU 2 is owed on: of both it is known until when."""
+    history = LayerHistory("kubelet")
+    row = Held(claim="be/main", cpus=CpuSet.parse("2-3"), why=Why.OWED)
+    history.owes(replace(row, from_ns=SECOND), 15.0, SECOND)
+    history.owes(replace(row, cpus=CpuSet.parse("2"), from_ns=21 * SECOND), 15.0, 21 * SECOND)
+
+    rows = [one for one in history.node_evidence(0, 30 * SECOND).held if one.why in OWING]
+    assert [(str(one.cpus), one.from_ns, one.due_ns) for one in rows] == [
+        ("2-3", SECOND, 16 * SECOND),
+        ("2", SECOND, 16 * SECOND),
+    ]
+    assert [one.to_ns for one in rows] == [21 * SECOND, FOREVER_NS]
 
 
 def test_a_container_in_the_making_is_told_while_it_is_one() -> None:
     """Created by 4 s, running by 8 s: of the windows in which a reading said so, with the times of the readings."""
     history = LayerHistory("kubelet")
     for at_s in range(2, 13, 2):
-        making = ("/kubepods/podx/c",) if 4 <= at_s < 8 else ()
-        history.read(replace(reading(at_s, "0-3"), making=making), at_s * SECOND)
+        row = Held(claim="x/c", cgroup="/kubepods/podx/c", why=Why.BEING_MADE)
+        history.read(replace(reading(at_s, "0-3"), held=(row,) if 4 <= at_s < 8 else ()), at_s * SECOND)
 
-    (one,) = history.node_evidence(3 * SECOND, 2 * SECOND).making
-    assert (one.cgroup, one.since_ns, one.until_ns) == ("/kubepods/podx/c", SECOND, 2 * SECOND)
-    assert history.node_evidence(5 * SECOND, 5 * SECOND).making[0].since_ns == -SECOND
-    assert history.node_evidence(7 * SECOND, 5 * SECOND).making == ()
+    (one,) = history.node_evidence(3 * SECOND, 2 * SECOND).held
+    assert (one.cgroup, one.from_ns, one.to_ns) == ("/kubepods/podx/c", SECOND, 3 * SECOND + 1)
+    assert history.node_evidence(5 * SECOND, 5 * SECOND).held[0].from_ns == -SECOND
+    assert history.node_evidence(7 * SECOND, 5 * SECOND).held == ()
 
 
 def test_what_was_said_of_a_life_that_ended_is_not_said_of_the_next() -> None:
@@ -194,18 +210,17 @@ def test_a_file_that_nobody_writes_has_been_so_since_its_first_reading() -> None
 def test_who_was_forgotten_is_so_until_a_reading_says_otherwise() -> None:
     """From its first reading; one in which the runtime was asked in vain ends nothing, another life does."""
     history = LayerHistory("kubelet")
-    row = Forgotten(claim="be/main", count=1, cpus=CpuSet.parse("3"), certain=True)
+    row = Held(claim="be/main", cpus=CpuSet.parse("3"), why=Why.FORGOTTEN, asks=1)
     for at_s, rows, complete in ((2, (), True), (4, (row,), True), (6, (), False), (8, (row,), True), (10, (), True)):
-        history.read(replace(reading(at_s, "3"), forgotten=rows, complete=complete), at_s * SECOND)
+        history.read(replace(reading(at_s, "3"), held=rows, complete=complete), at_s * SECOND)
 
-    (one,) = history.node_evidence(5 * SECOND, 4 * SECOND).forgotten
-    assert (one.since_ns, one.until_ns) == (-SECOND, None)
-    (one,) = history.node_evidence(5 * SECOND, 6 * SECOND).forgotten
-    assert (one.since_ns, one.until_ns) == (-SECOND, 5 * SECOND)
-    assert history.node_evidence(11 * SECOND, SECOND).forgotten == ()
-    history.read(replace(reading(12, "3"), forgotten=(row,)), 12 * SECOND)
+    for length_s in (4, 6):
+        (one,) = history.node_evidence(5 * SECOND, length_s * SECOND).held
+        assert (one.from_ns, one.to_ns) == (-SECOND, 5 * SECOND)
+    assert history.node_evidence(11 * SECOND, SECOND).held == ()
+    history.read(replace(reading(12, "3"), held=(row,)), 12 * SECOND)
     history.ended("be/main", "/c", 13 * SECOND)
-    assert history.node_evidence(14 * SECOND, SECOND).forgotten == ()
+    assert history.node_evidence(14 * SECOND, SECOND).held == ()
 
 
 def test_what_a_state_file_said_before_the_window_reaches_back_for_two_reconciles() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from probes.readings import Moment
 from tests.unit.probes.readings import FRAME
-from tests.unit.toolkit.session.followed import FOR_EVER, Node
+from tests.unit.toolkit.session.followed import FOR_EVER, Node, owes
 from toolkit.model.claims import Claim, ClaimSet, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence.following import Forgotten
+from toolkit.model.held import Held, Why
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import MissingPart
 from toolkit.session.following.lives import SAID_NS, Lives
@@ -140,18 +140,16 @@ def test_what_is_said_of_a_second_life_is_said_by_its_name(node: Node, source: s
         second,
         replace(node.claim("a"), name="a@old"),
         layers=(layer, replace(layer, claim="a@old", cpus=CpuSet.parse("0"))),
-        giving_back={"a": cpus},
-        owed_since_ns={"a": at_ns},
         give_back_s=60.0,
-        forgotten=(Forgotten(claim="a", count=1, cpus=cpus, certain=True),),
+        held=(owes("a", "1", since_ns=at_ns), Held(claim="a", cpus=cpus, why=Why.FORGOTTEN, asks=1)),
         missing=(MissingPart(part="a", reason="its memory is not judged"),),
     )
     frame = replace(FRAME, first=Moment(at_ns=0), last=Moment(at_ns=FOR_EVER))
     stated = node.follower.node_evidence(frame)
     assert {(view.claim, str(view.cpus)) for view in stated.layers} == {("a#2", "0-1"), ("a", "0")}
-    (back,) = stated.giving_back
-    assert (back.claim, back.since_ns, back.limit_ns) == ("a#2", at_ns, at_ns + 60 * 10**9)
-    assert [one.claim for one in stated.forgotten] == ["a#2"]
+    forgotten, back = stated.held
+    assert (back.claim, back.from_ns, back.due_ns) == ("a#2", at_ns, at_ns + 60 * 10**9)
+    assert (forgotten.claim, forgotten.why) == ("a#2", Why.FORGOTTEN)
     assert stated.following is not None
     assert stated.following.missing == ("a#2: its memory is not judged",)
 

@@ -15,6 +15,7 @@ from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.held import OWING, Why
 from toolkit.sources.kubelet.follow import KubeletSource
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
@@ -126,7 +127,12 @@ def cpus(reading: SourceReading) -> dict[str, str]:
 
 def back(reading: SourceReading) -> dict[str, str]:
     """What they must give back."""
-    return {name: str(found) for name, found in reading.giving_back.items()}
+    return {row.claim: str(row.cpus) for row in reading.held if row.why in OWING}
+
+
+def doubly(reading: SourceReading) -> set[str]:
+    """What runs on CPUs that another owns by now."""
+    return {row.claim for row in reading.held if row.why is Why.TAKEN}
 
 
 STATES = "var/lib/kubelet"

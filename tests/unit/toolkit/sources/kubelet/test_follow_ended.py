@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.toolkit.sources.kubelet.followed_node import BOX, DB, EXITED, Node, back, cpus, made_node
+from tests.unit.toolkit.sources.kubelet.followed_node import BOX, DB, EXITED, Node, back, cpus, doubly, made_node
 from tests.unit.toolkit.sources.made_node import KUBEPODS, allocations_text, write
 from tests.unit.toolkit.sources.socket_server import field, sandbox
 from tests.unit.validators.evidence_builder import evidence
@@ -44,8 +44,8 @@ def test_cpus_of_two_owners_have_no_time(node: Node) -> None:
     freed = node.read()
     both = given_away(node)
 
-    assert (back(freed), freed.doubly_owned) == ({}, frozenset())
-    assert (back(both), both.doubly_owned) == ({"db/main": "2-3"}, {"db/main"})
+    assert (back(freed), doubly(freed)) == ({}, set())
+    assert (back(both), doubly(both)) == ({"db/main": "2-3"}, {"db/main"})
     assert cpus(both) == {"db/main": "0-3", "new/main": "2-3", "web/app": "0-1"}
 
 
@@ -55,7 +55,7 @@ def test_who_has_lost_all_to_another_has_what_it_runs_on(node: Node) -> None:
     node.runs(NEW, "new", "main", "2-3")
     both = node.read()
 
-    assert (back(both), both.doubly_owned) == ({"db/main": "2-3"}, {"db/main"})
+    assert (back(both), doubly(both)) == ({"db/main": "2-3"}, {"db/main"})
     assert cpus(both) == {"db/main": "2-3", "new/main": "2-3", "web/app": "None"}
 
 
@@ -65,8 +65,8 @@ def test_cpus_that_wait_for_their_next_owner_have_one(node: Node) -> None:
     waits = node.read()
     node.runs(NEW, "new", "main", "2-3")
 
-    assert (back(waits), waits.doubly_owned) == ({"db/main": "2-3"}, frozenset())
-    assert node.read().doubly_owned == {"db/main"}
+    assert (back(waits), doubly(waits)) == ({"db/main": "2-3"}, set())
+    assert doubly(node.read()) == {"db/main"}
 
 
 def test_a_container_without_tasks_has_ended_although_its_runtime_lists_it(node: Node) -> None:
@@ -74,7 +74,7 @@ def test_a_container_without_tasks_has_ended_although_its_runtime_lists_it(node:
     write(node.root, PROCS, "")
     reading = given_away(node)
 
-    assert (back(reading), reading.doubly_owned) == ({"db/main": "2-3"}, frozenset())
+    assert (back(reading), doubly(reading)) == ({"db/main": "2-3"}, set())
 
 
 def test_tasks_below_a_container_are_its_own(node: Node) -> None:
@@ -82,7 +82,7 @@ def test_tasks_below_a_container_are_its_own(node: Node) -> None:
     write(node.root, PROCS, "")
     write(node.root, f"{KUBEPODS}/podu-db/{DB}/init.scope/cgroup.procs", "77\n")
 
-    assert given_away(node).doubly_owned == {"db/main"}
+    assert doubly(given_away(node)) == {"db/main"}
 
 
 def test_two_owners_stay_two_until_one_has_ended(node: Node) -> None:
@@ -93,8 +93,8 @@ def test_two_owners_stay_two_until_one_has_ended(node: Node) -> None:
     node.ends(DB)
     ended = node.read()
 
-    assert ending.doubly_owned == {"db/main"}
-    assert (back(ended), ended.doubly_owned) == ({}, frozenset())
+    assert doubly(ending) == {"db/main"}
+    assert (back(ended), doubly(ended)) == ({}, set())
 
 
 def test_a_pool_that_has_lost_cpus_has_its_time(node: Node) -> None:
@@ -102,7 +102,7 @@ def test_a_pool_that_has_lost_cpus_has_its_time(node: Node) -> None:
     node.state("0", db="2-3", new="1")
     reading = node.read()
 
-    assert (back(reading), reading.doubly_owned) == ({"web/app": "1"}, frozenset())
+    assert (back(reading), doubly(reading)) == ({"web/app": "1"}, set())
 
 
 def ended(reading: SourceReading) -> list[bool]:
@@ -207,11 +207,11 @@ def test_where_folders_cannot_be_listed_nothing_is_called_leaked(node: Node) -> 
 
 
 @pytest.mark.parametrize(
-    ("shares", "pool", "doubly"),
+    ("shares", "pool", "taken"),
     [(2048, "0-1", {"db/main"}), (1024, "0-1", set()), (2048, "0-2", set())],
     ids=["the shares of two CPUs", "a sharer's", "a part of them is the pool's"],
 )
-def test_a_watch_that_begins_after_cpus_were_given_away(shares: int, pool: str, doubly: set[str]) -> None:
+def test_a_watch_that_begins_after_cpus_were_given_away(shares: int, pool: str, taken: set[str]) -> None:
     """Nobody has seen ``db`` own them: the runtime was asked to give it as many whole CPUs as it has shares of."""
     with made_node() as late:
         late.runs(NEW, "new", "main", "2-3" if pool == "0-1" else "3")
@@ -219,5 +219,5 @@ def test_a_watch_that_begins_after_cpus_were_given_away(shares: int, pool: str, 
         late.asks(DB, "db", quota_us=-1, shares=shares)
         first, second = late.read(), late.read()
 
-    assert first.doubly_owned == second.doubly_owned == doubly
+    assert doubly(first) == doubly(second) == taken
     assert "db/main" in back(first)

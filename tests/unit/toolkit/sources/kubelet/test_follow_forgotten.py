@@ -9,7 +9,7 @@ import pytest
 from tests.unit.toolkit.sources.kubelet.followed_node import DB, WEB, Node, cpus, made_node
 from tests.unit.toolkit.sources.made_node import allocations_text, write
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence.following import Forgotten
+from toolkit.model.held import Held, Why
 
 OWNER = {"limits": {"cpu": "2", "memory": "64Mi"}, "requests": {"cpu": "2", "memory": "64Mi"}}
 SHARER = {"limits": {"cpu": "500m", "memory": "64Mi"}, "requests": {"cpu": "500m", "memory": "64Mi"}}
@@ -36,15 +36,15 @@ def allocates(node: Node, pods: dict[str, dict[str, object]]) -> None:
     write(node.root, "var/lib/kubelet/allocated_pods_state", text)
 
 
-def lost(node: Node) -> tuple[Forgotten, ...]:
-    return node.read().forgotten
+def lost(node: Node) -> tuple[Held, ...]:
+    return tuple(row for row in node.read().held if row.why is Why.FORGOTTEN)
 
 
 def test_an_owner_without_an_entry_is_named(node: Node) -> None:
     """With what it has, whatever the pool is; until its entry is back."""
     assert lost(node) == ()
     node.state("0-1,3", other="2")
-    assert lost(node) == (Forgotten(claim="db/main", count=2, cpus=CpuSet.parse("2-3"), certain=True),)
+    assert lost(node) == (Held(claim="db/main", asks=2, cpus=CpuSet.parse("2-3"), why=Why.FORGOTTEN),)
     node.state("0-3", other="")
     assert [one.claim for one in lost(node)] == ["db/main"]
     node.state("0-1", db="2-3")
@@ -94,7 +94,7 @@ def test_a_kubelet_that_was_configured_anew_owes_nobody_a_cpu(node: Node) -> Non
         node.root, "var/lib/kubelet/cpu_manager_state", '{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
     )
     reading = node.read()
-    assert (reading.forgotten, cpus(reading)["db/main"]) == ((), "None")
+    assert (reading.held, cpus(reading)["db/main"]) == ((), "None")
 
 
 def test_a_file_that_lost_all_entries_is_believed_after_a_reconcile(node: Node) -> None:

@@ -36,8 +36,8 @@ def test_a_container_that_the_runtime_has_created_is_named_as_one(node: Node) ->
     node.runs(new, "new", "main", "3")
     runs = node.read()
 
-    assert (made.making, "new/main" in cpus(made)) == ((f"/kubepods/podu-new/{new}",), False)
-    assert (runs.making, cpus(runs)["new/main"]) == ((), "3")
+    assert ([row.cgroup for row in made.held], "new/main" in cpus(made)) == ([f"/kubepods/podu-new/{new}"], False)
+    assert (runs.held, cpus(runs)["new/main"]) == ((), "3")
 
 
 def test_a_container_that_runs_and_has_no_cgroup_is_left_out_and_named(node: Node) -> None:

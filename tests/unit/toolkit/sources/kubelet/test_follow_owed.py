@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.toolkit.session.followed import Node as FollowedNode
+from tests.unit.toolkit.session.followed import owes
 from tests.unit.toolkit.sources.kubelet.followed_node import Node, back, cpus
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.held import OWING
 from toolkit.model.layers import Layer
 from toolkit.sources.kubelet.reconciles import PoolChanges
 from toolkit.sources.live_source import SourceReading
@@ -25,9 +26,16 @@ def written_ago(node: Node, seconds: float) -> None:
     os.utime(node.root / STATE, (at_s, at_s))
 
 
+def owed_since_ns(reading: SourceReading) -> int:
+    """Return since when ``web/app`` owes (CLOCK_MONOTONIC)."""
+    (row,) = (row for row in reading.held if row.why in OWING)
+    assert row.claim == "web/app"
+    return row.from_ns
+
+
 def owed_for_s(reading: SourceReading) -> float:
     """Return for how long ``web/app`` owes, by now."""
-    return (time.monotonic_ns() - reading.owed_since_ns["web/app"]) / SECOND
+    return (time.monotonic_ns() - owed_since_ns(reading)) / SECOND
 
 
 def test_a_watch_that_begins_in_the_middle_of_a_lag_counts_from_its_begin(node: Node) -> None:
@@ -60,7 +68,7 @@ def test_a_clock_that_was_set_does_not_date_a_change_before_the_last_reading(nod
     written_ago(node, ago_s)
     reading = node.read()
 
-    assert before_ns <= reading.owed_since_ns["web/app"] <= time.monotonic_ns()
+    assert before_ns <= owed_since_ns(reading) <= time.monotonic_ns()
 
 
 def test_a_state_file_that_is_written_again_during_the_reading_dates_no_change(node: Node) -> None:
@@ -72,7 +80,7 @@ def test_a_state_file_that_is_written_again_during_the_reading_dates_no_change(n
     reading = node.read()
 
     assert back(reading) == {"web/app": "1"}
-    assert began_ns <= reading.owed_since_ns["web/app"]
+    assert began_ns <= owed_since_ns(reading)
 
 
 def test_the_state_files_word_is_of_when_it_was_written(node: Node) -> None:
@@ -100,11 +108,12 @@ def test_a_pool_that_says_nothing_is_no_change() -> None:
 def test_the_follower_counts_from_then_and_never_later(tmp_path: Path) -> None:
     """The limit is the bound from the loss on; a source that says nothing of it is counted from its reading."""
     node = FollowedNode(tmp_path)
-    owed, began_ns = {"a": CpuSet.parse("1"), "b": CpuSet.parse("1")}, time.monotonic_ns()
+    began_ns = time.monotonic_ns()
+    owed = owes("a", "1", since_ns=began_ns - 10 * SECOND), owes("b", "1")
     claims = node.claim("a", "0-1"), node.claim("b", "0-1")
-    node.say(*claims, giving_back=owed, owed_since_ns={"a": began_ns - 10 * SECOND}, give_back_s=15.0)
-    rows = {one.claim: one for one in node.follower._history._back}
+    node.say(*claims, held=owed, give_back_s=15.0)
+    rows = {one.claim: one for one in node.follower._history._held.rows}
 
-    assert rows["a"].since_ns == began_ns - 10 * SECOND
-    assert rows["a"].limit_ns == began_ns + 5 * SECOND
-    assert rows["b"].since_ns >= began_ns
+    assert rows["a"].from_ns == began_ns - 10 * SECOND
+    assert rows["a"].due_ns == began_ns + 5 * SECOND
+    assert rows["b"].from_ns >= began_ns

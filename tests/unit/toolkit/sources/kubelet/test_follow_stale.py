@@ -12,16 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.seeds import SEED
-from tests.unit.toolkit.sources.kubelet.followed_node import (
-    CONFIG,
-    CREATED,
-    DB,
-    EXITED,
-    WEB,
-    Node,
-    claim,
-    cpus,
-)
+from tests.unit.toolkit.sources.kubelet.followed_node import CONFIG, CREATED, DB, EXITED, WEB, Node, back, claim, cpus
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from toolkit.model.node_reading import NodeReading
 from toolkit.sources.kubelet import follow
@@ -59,7 +50,7 @@ def test_a_state_file_of_the_same_size_and_time_is_read(node: Node, *, by_rename
     rewritten(file, shrunk, by_rename=by_rename)
     reading = node.read()
 
-    assert {name: str(owed) for name, owed in reading.giving_back.items()} == {"web/app": "0"}
+    assert back(reading) == {"web/app": "0"}
     assert str(reading.state_files[0].cpu.default if reading.state_files[0].cpu else None) == "1"
 
 

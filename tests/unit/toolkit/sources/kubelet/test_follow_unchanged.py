@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.toolkit.sources.kubelet.followed_node import CONFIG, DB, WEB, Node, back, cpus, made_node
+from tests.unit.toolkit.sources.kubelet.followed_node import CONFIG, DB, WEB, Node, back, cpus, doubly, made_node
 from tests.unit.toolkit.sources.made_node import KUBEPODS, process, write
 from toolkit.host import kept_files
 from toolkit.host.kept_files import KeptFiles
@@ -147,14 +147,14 @@ def test_who_owned_cpus_is_worked_out_where_something_is_said_anew(node: Node, m
     node.runs(OTHER, "new", "main", "2-3")
     procs = node.root / f"{KUBEPODS}/podu-db/{DB}/cgroup.procs"
     procs.write_text("")
-    assert node.read().doubly_owned == frozenset()
+    assert doubly(node.read()) == set()
     assert worked_out
     worked_out.clear()
     looked.clear()
-    assert node.read().doubly_owned == frozenset()
+    assert doubly(node.read()) == set()
     assert (worked_out, len(looked)) == ([], 1)
     procs.write_text("77\n")
-    assert node.read().doubly_owned == {"db/main"}
+    assert doubly(node.read()) == {"db/main"}
     assert worked_out == []
 
 
