@@ -25,6 +25,7 @@ from toolkit.disk import Content, write_directory
 from toolkit.disk import write_atomically as write_atomically
 from toolkit.disk import write_output as write_output
 from toolkit.errors import InputError
+from toolkit.model.blind_spots import BlindSpot
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.node_record import NodeRecord
@@ -40,7 +41,6 @@ from toolkit.model.verdict import Verdict
 from toolkit.regular_file import read_regular
 from toolkit.text import json_text
 from toolkit.text.wording import kind_of
-from toolkit.timeline.ran import asked
 from toolkit.timeline.saved import of_schema_1
 
 T = TypeVar("T")
@@ -157,16 +157,21 @@ def _digest(*pieces: bytes | memoryview) -> str:
 
 
 def with_result(
-    run: StoredRun, texts: Mapping[str, StageText], verdicts: tuple[Verdict, ...], before: str = ""
+    run: StoredRun,
+    texts: Mapping[str, StageText],
+    verdicts: tuple[Verdict, ...],
+    *,
+    unknown: BlindSpot | None,
+    before: str = "",
 ) -> tuple[StoredRun, dict[str, StageText]]:
     """Add the verdicts with what they rest on, read back from their text like everything else.
 
+    :param unknown: as for :func:`~toolkit.model.result.make_result`.
     :param before: digest of the result of the window before, where there was one.
     """
     digests = run.judged_digests | ({BEFORE: before} if before else {})
-    text = _text(
-        "result", make_result(run.evidence, verdicts, digests, asked(run.evidence).unknown), lines=_in_lines(run.claims)
-    )
+    made = make_result(run.evidence, verdicts, digests, unknown=unknown)
+    text = _text("result", made, lines=_in_lines(run.claims))
     result = _reread(text, "result", Result, str(run.path / "result.json"))
     return replace(run, result=result), {**texts, "result": text}
 

@@ -11,6 +11,8 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.measures import Kind, MeasureKind, find
 from toolkit.model.verdict import Verdict
+from toolkit.timeline.ran import Asked
+from validators.queries import timeline
 from validators.queries.departed import without_departed
 from validators.queries.memo import memo
 from validators.rule import Rule
@@ -66,9 +68,17 @@ def judge(claims: ClaimSet, evidence: Evidence, rules: Sequence[Rule] = RULES) -
 
     :param claims: as they were when the window opened.
     """
+    return judge_and_ask(claims, evidence, rules)[0]
+
+
+def judge_and_ask(
+    claims: ClaimSet, evidence: Evidence, rules: Sequence[Rule] = RULES
+) -> tuple[tuple[Verdict, ...], Asked]:
+    """Return the same verdicts, and what ran outside by the timeline: what rests on both need not ask it again."""
     with memo():
         claims = without_departed(in_force(claims, evidence.claim_changes), evidence)
-        return tuple(verdict for rule in rules for verdict in rule(claims, evidence))
+        verdicts = tuple(verdict for rule in rules for verdict in rule(claims, evidence))
+        return verdicts, timeline.asked(evidence)
 
 
 def needed_s(claims: ClaimSet) -> float:

@@ -81,4 +81,4 @@ def _judged_capture(path: Path) -> Result:
     for part in node.missing:
         say_line(f"pinproof: not known: {printable(part.part)}: {printable(part.reason)}", err=True)
     claims, evidence = evidence_of(reading, node)
-    return make_result(evidence, judge(claims, evidence, [rule_named(name) for name in RULES]))
+    return make_result(evidence, judge(claims, evidence, [rule_named(name) for name in RULES]), unknown=None)

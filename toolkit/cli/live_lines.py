@@ -105,7 +105,7 @@ class LiveLines:
         rules = {rule.id for rule in of_node(record.evidence)}
         layers = [verdict for verdict in verdicts if verdict.rule in rules]
         kept = [verdict for verdict in verdicts if verdict.rule == exclusive_cpus.ID]
-        self._pending.ended(record.claims, record.evidence, layers, kept)
+        self._pending.ended(record.claims, record.evidence, record.ran, layers, kept)
 
 
 def show_line(text: str) -> None:

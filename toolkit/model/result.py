@@ -43,11 +43,13 @@ def make_result(
     evidence: Evidence,
     verdicts: tuple[Verdict, ...],
     digests: Mapping[str, str] | None = None,
-    unknown: BlindSpot | None = None,
+    *,
+    unknown: BlindSpot | None,
 ) -> Result:
     """Put a result together; the worst verdict is the outcome of the whole.
 
-    :param digests: as in :class:`Result`. :param unknown: what judging itself adds to what was not seen.
+    :param digests: as in :class:`Result`. :param unknown: what judging itself adds to what was not seen
+        (:attr:`toolkit.timeline.ran.Asked.unknown`); ``None``: nothing.
     """
     coverage = evidence.coverage
     if unknown is not None:

@@ -23,7 +23,7 @@ INDENT = 1
 class StageText:
     """A JSON object whose first key is the schema. Made by :func:`written`.
 
-    :param schema: ``pinproof.<stage>/1``.
+    :param schema: ``pinproof.<stage>/N``.
     :param body: the value as JSON, UTF-8, by itself; a result has the schema among its fields.
     """
 

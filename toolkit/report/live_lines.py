@@ -19,7 +19,7 @@ from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Offender, Outcome, Verdict
 from toolkit.report.causes import causes
 from toolkit.text.wording import brief, count, digits
-from toolkit.timeline.ran import Ran, as_counted, asked
+from toolkit.timeline.ran import Asked, Ran, as_counted
 
 TOP = 3
 """Tasks that are named on a line."""
@@ -88,19 +88,24 @@ class Pending:
         return new
 
     def ended(
-        self, claims: ClaimSet, evidence: Evidence, layers: Iterable[Verdict] = (), kept: Iterable[Verdict] = ()
+        self,
+        claims: ClaimSet,
+        evidence: Evidence,
+        ran: Asked,
+        layers: Iterable[Verdict] = (),
+        kept: Iterable[Verdict] = (),
     ) -> None:
         """Take the rest of a window that has ended, and what ran on exclusive CPUs in it.
 
         With policy ``strict-isolation`` system tasks are violations, which verdicts name.
 
+        :param ran: what ran in it, by the timeline.
         :param layers: verdicts about the layers, limits and state files of the node.
         :param kept: about what ran on CPUs of a claim: where one has passed, tasks of other pods broke nothing (a
             runtime that makes a container).
         """
         alone = {verdict.subject for verdict in kept if verdict.outcome is Outcome.PASSED}
-        seen = asked(evidence)
-        self._take(evidence, seen.rows, seen.offenders)
+        self._take(evidence, ran.rows, ran.offenders)
         self._visit(claims, evidence)
         for (owner, kind), visitors in self._waiting.items():
             if kind is not OwnerClass.FOREIGN_POD or owner not in alone:

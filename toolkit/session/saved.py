@@ -21,8 +21,8 @@ from toolkit.session.one_run import OneWatch, facts_that_differ, not_of_one, of_
 from toolkit.session.windows.gone import GONE
 from toolkit.session.windows.sums import Sums
 from toolkit.store import StoredRun, load_result, load_run, reread, stage_paths, window_paths
-from toolkit.timeline.ran import asked
-from validators.registry import judge
+from toolkit.timeline.ran import Asked
+from validators.registry import judge_and_ask
 from validators.rules import applied, cpuset_containment, evidence_health
 
 ABOUT_EVERY_CLAIM = (applied.ID, cpuset_containment.ID)
@@ -34,12 +34,13 @@ MAX_NAMED = 5
 class Judged(NamedTuple):
     """A run directory, judged again.
 
-    :param run: of several windows the last. :param notes: where a ``result.json`` differs from its evidence, a line
-        each, with the file.
+    :param run: of several windows the last. :param ran: what its tasks ran, by the timeline.
+    :param notes: where a ``result.json`` differs from its evidence, a line each, with the file.
     """
 
     result: Result
     run: StoredRun
+    ran: Asked
     notes: tuple[str, ...]
 
 
@@ -49,11 +50,11 @@ def judge_run(run: StoredRun) -> Judged:
     A new rule is not noted: the run may be older than the rule. Claims that were taken out are undecided, and so are
     files that are not of one run.
     """
-    verdicts = judge(run.claims, run.evidence)
-    now = make_result(run.evidence, verdicts, run.judged_digests, asked(run.evidence).unknown)
+    verdicts, ran = judge_and_ask(run.claims, run.evidence)
+    now = make_result(run.evidence, verdicts, run.judged_digests, unknown=ran.unknown)
     found = [] if run.result is None else disagreements(run.result, now)
     result = _of_one(_with_lost(now, _lost_of_run(run)), of_one_run(run, now))
-    return Judged(result, run, _notes(run.path, found))
+    return Judged(result, run, ran, _notes(run.path, found))
 
 
 def judge_saved(path: Path) -> Judged:
@@ -68,7 +69,8 @@ def judge_saved(path: Path) -> Judged:
     runs = sorted(map(load_run, stage_paths(path)), key=lambda one: one.evidence.start_monotonic_ns)
     before = [judge_run(one) for one in runs]
     notes = (*last.notes, *(note for one in before for note in one.notes))
-    return Judged(with_stages(last.result, [(one.run.path.name, one.result) for one in before]), last.run, notes)
+    result = with_stages(last.result, [(one.run.path.name, one.result) for one in before])
+    return last._replace(result=result, notes=notes)
 
 
 def _judge_windows(path: Path, windows: dict[int, Path]) -> Judged:
@@ -80,7 +82,7 @@ def _judge_windows(path: Path, windows: dict[int, Path]) -> Judged:
         misfits += watch.add(number, run)
         one = judge_run(run)
         notes += one.notes
-        sums.add(number, one.result, run.evidence)
+        sums.add(number, one.result, one.ran.rows)
     now = reread(sums.result())
     saved = load_result(path) if os.path.lexists(path / "result.json") else None
     found = [] if saved is None else disagreements(saved, now)
@@ -92,7 +94,7 @@ def _judge_windows(path: Path, windows: dict[int, Path]) -> Judged:
         whole = _incomplete(now, missing, max(lacking, len(missing)))
     else:
         whole = _with_lost(now, () if saved is None else _lost(_subjects(saved), promised))
-    return Judged(_of_one(whole, misfits), run, tuple(notes))
+    return Judged(_of_one(whole, misfits), run, one.ran, tuple(notes))
 
 
 def _of_one(result: Result, found: Iterable[str]) -> Result:

@@ -80,6 +80,17 @@ def _changed(name: str, evidence: Evidence) -> bool:
     return bool(view.changes_of(name, evidence.transitions)) or any(one.claim.name == name for one in changes)
 
 
+def _lent(claim: Claim, evidence: Evidence) -> Iterator[int]:
+    """Yield until when time was a transition's without a change of the window: CPUs had to be given back, or the set
+    grew when the window had just ended. What it grew by within the window is a change of it.
+    """
+    for row in evidence.held:
+        if row.claim == claim.name and row.why in OWING:
+            yield min(row.to_ns, evidence.duration_ns)
+        elif row.claim == claim.name and row.why is Why.GRANTED and row.to_ns > evidence.duration_ns:
+            yield row.to_ns - 1
+
+
 def _transition(claim: Claim, evidence: Evidence) -> Iterator[str]:
     rows = [row for row in view.by_claim(evidence.cpu_use).get(claim.name, []) if row.transition_ns > 0]
     if not rows or evidence.hotplug or evidence.coverage.cgroup_moves_dropped:
@@ -89,8 +100,7 @@ def _transition(claim: Claim, evidence: Evidence) -> Iterator[str]:
         return
     ends = [change.end_at_ns for change in view.changes_of(claim.name, evidence.transitions)]
     ends += [one.at_ns for one in (*evidence.claim_changes, *evidence.renewed) if one.claim.name == claim.name]
-    lent = [row for row in evidence.held if row.claim == claim.name and row.why in (*OWING, Why.GRANTED)]
-    ends += [min(row.to_ns, evidence.duration_ns) if row.why in OWING else row.to_ns - 1 for row in lent]
+    ends += _lent(claim, evidence)
     joined_ns = _joined_ns(claim, evidence)
     for row in rows:
         spent = f"{claim.name}: {milliseconds(row.transition_ns)} on CPU {row.cpu} in a transition"

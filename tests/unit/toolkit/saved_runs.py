@@ -22,5 +22,5 @@ def save_run(run: Path, *, claims: ClaimSet, evidence: Evidence, **stages: Any) 
 def save_result(run: Path, verdicts: tuple[Verdict, ...], evidence: Evidence) -> None:
     """Save verdicts with what they rest on, whether or not these are the evidence's."""
     saved = store.StoredRun(path=run, claims=ClaimSet(claims=()), evidence=evidence)
-    _, texts = store.with_result(saved, {}, verdicts)
+    _, texts = store.with_result(saved, {}, verdicts, unknown=None)
     (run / "result.json").write_bytes(bytes(texts["result"]))

@@ -62,15 +62,16 @@ def test_what_is_saved_comes_back(run: Path) -> None:
     assert saved.plan.default_cpus == CpuSet.parse("0-1")
     assert saved.sandbox == Sandbox(run_id="one", root="/pinproof-one", runtime="cgroupfs")
     assert saved.scenario == Scenario(name="s", title="t")
-    assert saved.result == make_result(evidence(), judge(claim_set(), evidence()))
+    assert saved.result == make_result(evidence(), judge(claim_set(), evidence()), unknown=None)
     assert judge(saved.claims, saved.evidence) == judge(claim_set(), evidence())
 
 
 def test_each_file_names_its_schema(run: Path) -> None:
-    """Every stage file carries ``pinproof.<stage>/1``, and nothing else lies in the directory."""
+    """Every stage file carries ``pinproof.<stage>/N``, and nothing else lies in the directory."""
     files = {path.name: json.loads(path.read_text())["schema"] for path in run.iterdir()}
 
-    assert files == {f"{stage}.json": f"pinproof.{stage}/1" for stage in store.STAGES}
+    forms = {stage: 2 if stage in ("evidence", "canaries") else 1 for stage in store.STAGES}
+    assert files == {f"{stage}.json": f"pinproof.{stage}/{form}" for stage, form in forms.items()}
 
 
 def test_claims_and_evidence_are_enough(tmp_path: Path) -> None:
@@ -201,7 +202,7 @@ def test_runs_of_many_claims_are_written_on_one_line(
     """Both ways are read alike, and as fast: nobody looks for keys that come twice in what says itself."""
     claims, verdicts = named(count), judge(named(count), evidence())
     texts = store.run_texts(claims=claims, evidence=evidence(), canaries=evidence(cpu_use=()))
-    read, texts = store.with_result(store.parse_run(tmp_path / "run", texts), texts, verdicts)
+    read, texts = store.with_result(store.parse_run(tmp_path / "run", texts), texts, verdicts, unknown=None)
     path = store.write_run(tmp_path / "run", {"": texts})
 
     assert {file.name: (file.read_bytes().count(b"\n") > 1) for file in path.iterdir()} == {
@@ -212,7 +213,7 @@ def test_runs_of_many_claims_are_written_on_one_line(
     assert (read.claims, read.evidence, read.result) == (
         claims,
         evidence(),
-        make_result(evidence(), verdicts, read.judged_digests),
+        make_result(evidence(), verdicts, read.judged_digests, unknown=None),
     )
 
 

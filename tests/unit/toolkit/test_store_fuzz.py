@@ -45,7 +45,7 @@ def stages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def use_everything(run: Path) -> None:
     """Read a run, judge it, and render it in every way."""
     saved = store.load_run(run)
-    result = make_result(saved.evidence, judge(saved.claims, saved.evidence))
+    result = make_result(saved.evidence, judge(saved.claims, saved.evidence), unknown=None)
     if saved.result is not None:
         disagreements(saved.result, result)
         render_comparison(compare(saved.result, result))

@@ -66,7 +66,7 @@ def test_a_rule_that_rests_on_a_blind_witness_does_not_pass(
 def test_a_result_names_the_rules_that_a_blind_spot_weakens(claims: ClaimSet, witness: Witness) -> None:
     """In ``blindness`` and in the text of ``blind_spots``, and only rules that exist and rest on it."""
     found = blinded(healthy(), spot(witness))
-    told = make_result(found, judge(claims, found)).coverage
+    told = make_result(found, judge(claims, found), unknown=None).coverage
     resting = {rule.id for rule in RULES if witness in rule.rests_on(claims)}
 
     (named,) = told.blindness
@@ -81,7 +81,7 @@ def test_what_is_accounted_for_otherwise_weakens_nothing() -> None:
     verdicts = judge(CLAIMS, found)
 
     assert by_key(verdicts) == by_key(judge(CLAIMS, healthy()))
-    assert make_result(found, verdicts).coverage.blind_spots == ("something was not seen",)
+    assert make_result(found, verdicts, unknown=None).coverage.blind_spots == ("something was not seen",)
 
 
 def test_plain_texts_of_runs_from_before_weaken_nothing() -> None:
@@ -90,7 +90,7 @@ def test_plain_texts_of_runs_from_before_weaken_nothing() -> None:
     verdicts = judge(CLAIMS, old)
 
     assert by_key(verdicts) == by_key(judge(CLAIMS, healthy()))
-    assert make_result(old, verdicts).coverage.blind_spots == ("CPUs 4-7 carry no sampler",)
+    assert make_result(old, verdicts, unknown=None).coverage.blind_spots == ("CPUs 4-7 carry no sampler",)
 
 
 @pytest.mark.parametrize("claims", [CLAIMS, STRICT, BUDGET, claim_set()], ids=["k8s", "strict", "budget", "plain"])

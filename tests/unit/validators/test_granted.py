@@ -157,7 +157,7 @@ def test_what_is_in_doubt_is_named_in_each_result() -> None:
     claims = claim_set(claim_db(), replace(claim_web(), cpus=cpus("0-1")))
     run = StoredRun(path=Path("run"), claims=claims, evidence=late)
 
-    saved, _ = with_result(run, {}, judge(claims, late))
+    saved, _ = with_result(run, {}, judge(claims, late), unknown=asked(late).unknown)
     again = judge_run(run).result
 
     assert saved.result is not None

@@ -37,7 +37,7 @@ def test_a_picture_of_files_is_still() -> None:
 
     assert is_still(still)
     assert doubts(claim_set(), still) == ()
-    assert "one reading of the node's files" in summary(make_result(still, ()))
+    assert "one reading of the node's files" in summary(make_result(still, (), unknown=None))
 
 
 @pytest.mark.parametrize("name", ["cpu_use", "bandwidth", "usage_bins", "canaries"])

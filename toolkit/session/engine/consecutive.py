@@ -125,7 +125,7 @@ class Consecutive:
             with self._lock:
                 self._counters.judged(record.result)
                 self._last = record.result
-            self._sums.add(number, record.result, record.evidence)
+            self._sums.add(number, record.result, record.ran.rows)
             yield Judged(number=number, record=record, last=last)
             if last:
                 return

@@ -26,16 +26,21 @@ from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.packed import SUFFIX, directory_files, write_packed
 from toolkit.store import StoredRun
 from toolkit.text import names
-from validators.registry import judge
+from toolkit.timeline.ran import Asked
+from validators.registry import judge_and_ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A run as it was read back, with its verdicts. :param texts: stage -> what its file holds once it is saved."""
+    """A run as it was read back, with its verdicts. :param texts: stage -> what its file holds once it is saved.
+
+    :param ran: what its tasks ran, by the timeline.
+    """
 
     saved: StoredRun
     result: Result
     texts: Mapping[str, StageText]
+    ran: Asked
 
     @property
     def claims(self) -> ClaimSet:
@@ -116,14 +121,15 @@ def judged(path: Path, texts: dict[str, StageText], *, rescue: bool = True, befo
     """
     try:
         run = store.parse_run(path, texts)
-        run, texts = store.with_result(run, texts, judge(run.claims, run.evidence), before)
+        verdicts, ran = judge_and_ask(run.claims, run.evidence)
+        run, texts = store.with_result(run, texts, verdicts, unknown=ran.unknown, before=before)
     except Exception:
         with suppress(InputError):
             if rescue:
                 store.write_run(path, {"": texts})
         raise
     assert run.result is not None
-    return Record(saved=run, result=run.result, texts=texts)
+    return Record(saved=run, result=run.result, texts=texts, ran=ran)
 
 
 def save(path: Path, records: Mapping[str, Record]) -> None:

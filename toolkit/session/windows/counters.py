@@ -17,7 +17,7 @@ from toolkit.model.evidence import BandwidthUse, Evidence, Intruder
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
 from toolkit.session.windows.series import OTHER, Series
-from toolkit.timeline.ran import Ran, asked
+from toolkit.timeline.ran import Ran, as_counted, asked
 
 Key = tuple[str, ...]
 COVERAGE = ("switches_judged", "switches_kernel", "lost_events", "map_full", "missed_runs", "proc_scans")
@@ -59,7 +59,7 @@ class Counters:
         """Add what was seen in a window, or has been so far.
 
         Where a node is followed, what is outside a claim in a window that is open may be promised by the next reading:
-        it counts when the window has ended, and no counter goes back.
+        it counts when the window has ended, by the timeline, and no counter goes back.
         """
         coverage = evidence.coverage
         for name in COVERAGE:
@@ -72,7 +72,8 @@ class Counters:
         if evidence.bpf_run_ns is not None:
             self.bpf = True
             self.sums["bpf_run", ()] += evidence.bpf_run_ns
-        self._cpu_use(asked(evidence).rows, grants_pending=open_now and evidence.following is not None)
+        rows = map(as_counted, evidence.cpu_use) if open_now else asked(evidence).rows
+        self._cpu_use(rows, grants_pending=open_now and evidence.following is not None)
         self._intruders(evidence.intruders)
         self._bandwidth(evidence.bandwidth)
 

@@ -8,18 +8,19 @@ no more memory than a minute. Subjects that no window names any more are summed 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 from toolkit.model.blind_spots import BlindSpot, ScanGap
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Coverage, Environment, Evidence
+from toolkit.model.evidence import Coverage, Environment
 from toolkit.model.result import Result
 from toolkit.model.verdict import Measure, Outcome, Verdict, rank, worst
 from toolkit.model.windows import ClaimSum, WindowFound, WindowSums
 from toolkit.session.windows import gone
 from toolkit.session.windows.counters import KEPT_WINDOWS
 from toolkit.session.windows.gone import Kept
-from toolkit.timeline.ran import asked
+from toolkit.timeline.ran import Ran
 
 MAX_WORST = 20
 """Windows that are named one by one."""
@@ -67,8 +68,8 @@ class Sums:
         """The worst so far."""
         return worst(self._outcomes)
 
-    def add(self, number: int, result: Result, evidence: Evidence) -> None:
-        """Add one window, as it was read back. :param number: from 1 on."""
+    def add(self, number: int, result: Result, rows: Iterable[Ran]) -> None:
+        """Add one window, as it was read back. :param number: from 1 on. :param rows: what ran in it."""
         self.count += 1
         self._outcomes[result.outcome] += 1
         self._started_at = self._started_at or result.started_at
@@ -80,7 +81,7 @@ class Sums:
             self._worst = sorted(self._worst, key=lambda one: rank(one.outcome))[:MAX_WORST]
         for verdict in result.verdicts:
             self._keep_worst(verdict, number, result.started_at)
-        for row in asked(evidence).rows:
+        for row in rows:
             self._named[row.claim] = self.count
             one = ClaimSum(
                 claim=row.claim,

@@ -367,7 +367,7 @@ def test_windows_without_names_are_one_watch(tmp_path: Path) -> None:
         record = recorded(watch / WINDOW.format(number), claims=claims, evidence=one, before=before)
         record.save()
         before = digest_of(record.texts["result"])
-        sums.add(number, record.result, record.evidence)
+        sums.add(number, record.result, record.ran.rows)
     save_windows_result(watch, sums.result())
     assert pinproof("bundle", watch, "-o", tmp_path / "x.tar.gz", "--redact").exit_code == 0
     for name, content in everything(tmp_path / "x.tar.gz").items():

@@ -20,6 +20,7 @@ from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.report.result import make_result
 from toolkit.session.engine.record import Record
 from toolkit.session.windows.counters import SessionState
+from toolkit.timeline.ran import asked
 from validators.registry import judge
 
 MS = 1_000_000
@@ -47,8 +48,9 @@ class Watch:
 
     def ended(self, seen: Evidence) -> None:
         """End the window."""
-        result = make_result(seen, judge(self._claims, seen))
-        self._said.ended(cast(Record, SimpleNamespace(claims=self._claims, evidence=seen, result=result)))
+        result = make_result(seen, judge(self._claims, seen), unknown=None)
+        record = SimpleNamespace(claims=self._claims, evidence=seen, result=result, ran=asked(seen))
+        self._said.ended(cast(Record, record))
 
     def printed(self) -> list[str]:
         """Return the lines without their times."""

@@ -20,7 +20,9 @@ from toolkit import store
 from toolkit.cli.main import cli
 from toolkit.errors import InputError
 from toolkit.model.actions import CgroupMove
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, Transition
+from toolkit.model.held import Held, Why
 from toolkit.model.verdict import Outcome
 from toolkit.session.engine.record import recorded
 from toolkit.session.saved import judge_saved
@@ -96,7 +98,7 @@ def saved_watch(path: Path) -> Path:
         record = recorded(window, claims=run.claims, evidence=run.evidence, canaries=run.canaries, before=before)
         record.save()
         before = store.digest_of(record.texts["result"])
-        sums.add(number, record.result, record.evidence)
+        sums.add(number, record.result, record.ran.rows)
     store.save_windows_result(path, store.reread(sums.result()))
     return path
 
@@ -211,6 +213,7 @@ def move(at_ns: int, hierarchy: str) -> CgroupMove:
 
 
 CHANGE = Transition(claim="db", what="mask-change", start_at_ns=0, end_at_ns=25_000_000)
+GREW = Held(claim="db", cpus=CpuSet.parse("0"), why=Why.GRANTED, from_ns=0, certain=False)
 
 
 @pytest.mark.parametrize(
@@ -220,13 +223,20 @@ CHANGE = Transition(claim="db", what="mask-change", start_at_ns=0, end_at_ns=25_
         ({"transitions": (CHANGE,)}, True),
         ({"transitions": (replace(CHANGE, claim="web"),)}, False),
         ({"transitions": (replace(CHANGE, end_at_ns=1_000_000),)}, False),
+        ({"held": (replace(GREW, to_ns=5_000_000_000),)}, False),
+        ({"held": (replace(GREW, to_ns=30_000_000_001),)}, True),
+        ({"held": (replace(GREW, why=Why.OWED, to_ns=25_000_000),)}, True),
+        ({"held": (replace(GREW, why=Why.OWED, to_ns=1_000_000),)}, False),
         ({"cgroup_moves": (move(5_000_000_000, "v2"), move(5_030_000_000, "cpuset"))}, True),
         ({"cgroup_moves": (move(5_000_000_000, "v2"), move(5_001_000_000, "cpuset"))}, False),
     ],
-    ids=["nothing", "changed", "another", "too-early", "joining", "short-joining"],
+    ids=[
+        *("nothing", "changed", "another", "too-early", "grew-in-it", "grew-after-it", "owed", "owed-before"),
+        *("joining", "short-joining"),
+    ],
 )
 def test_a_transition_has_something_behind_it(changes: dict[str, Any], fits: bool) -> None:
-    """A change of this very claim that ended no earlier, or a joining that took so long."""
+    """A change of this very claim that ended no earlier, also just after the window, or a joining that took so long."""
     found = misfits(claim_set(), row_outside(**changes))
     assert (not found) is fits
 

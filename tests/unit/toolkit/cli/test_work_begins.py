@@ -124,7 +124,7 @@ class Done:
     error = None
 
     def __init__(self, work: Planned) -> None:
-        self.result = make_result(evidence(), ())
+        self.result = make_result(evidence(), (), unknown=None)
         self.name = work.scenario.name
 
     def save(self) -> None:

@@ -58,4 +58,4 @@ def broken() -> Evidence:
 
 
 def result_of(found: Evidence) -> Result:
-    return make_result(found, judge(CLAIMS, found))
+    return make_result(found, judge(CLAIMS, found), unknown=None)

@@ -14,6 +14,7 @@ from toolkit.report.causes import causes
 from toolkit.report.live_lines import Pending
 from toolkit.report.statement import of_run, render_statement
 from toolkit.report.table import render_table, render_window
+from toolkit.timeline.ran import asked
 from validators.registry import RULES
 
 PODS = tuple(f"pod{number}/main" for number in range(30))
@@ -56,7 +57,7 @@ def edited() -> tuple[Verdict, ...]:
 
 
 def text_of(*verdicts: Verdict, verbose: bool = False) -> str:
-    return " ".join(render_table(make_result(evidence(), verdicts), verbose=verbose).split())
+    return " ".join(render_table(make_result(evidence(), verdicts, unknown=None), verbose=verbose).split())
 
 
 def test_one_gap_is_one_cause() -> None:
@@ -65,11 +66,11 @@ def test_one_gap_is_one_cause() -> None:
     assert cause.head.rule == "evidence-health"
     assert len(cause.others) == 30 * sum(not rule.of_node for rule in RULES)
 
-    text = render_table(make_result(evidence(), one_gap()))
+    text = render_table(make_result(evidence(), one_gap(), unknown=None))
     assert text.count("was not read for") == 1
     assert len(text.splitlines()) < 25
     assert f"… and {len(cause.others)} more verdicts for the same reason (" in " ".join(text.split())
-    assert len(make_result(evidence(), one_gap()).verdicts) == len(one_gap())
+    assert len(make_result(evidence(), one_gap(), unknown=None).verdicts) == len(one_gap())
 
 
 def test_a_reason_that_names_its_subject_is_one_all_the_same() -> None:
@@ -172,7 +173,7 @@ def test_windows_of_a_sum_have_one_cause() -> None:
 
 def test_a_window_a_line_and_the_statement_say_it_once() -> None:
     """What is printed of a window, live lines of a watch, and Markdown; the statement lists causes."""
-    result = make_result(evidence(), one_gap())
+    result = make_result(evidence(), one_gap(), unknown=None)
     assert render_window(3, result).count("was not read for") == 1
     statement = render_statement(of_run(result, "r", redacted=False))
     assert len(re.findall(r"undecided: `evidence-health` node: .*more verdicts for the same reason", statement)) == 1
@@ -180,7 +181,8 @@ def test_a_window_a_line_and_the_statement_say_it_once() -> None:
 
     pending = Pending()
     layers = [one for one in edited() if one.rule in ("layers-agree", "applied")]
-    pending.ended(claim_set(), evidence(cpu_use=(), offenders=(), intruders=()), layers)
+    quiet = evidence(cpu_use=(), offenders=(), intruders=())
+    pending.ended(claim_set(), quiet, asked(quiet), layers)
     (line,) = pending.lines()
     assert line.startswith("pod0/main: checkpoint and cri differ since 7.0 s")
     assert line.endswith("… and 19 more verdicts for the same reason (layers-agree 9, applied 10)")

@@ -99,8 +99,8 @@ def test_counters_go_on_from_window_to_window() -> None:
     """Sums of the windows that have ended and of the open one; verdicts are those of the last that ended."""
     ended, bad = Counters(), replace(use("db", 0, switches=3, run_ns=10, samples=0), out_of_set_switches=3)
     failing = evidence(cpu_use=(*evidence().cpu_use, bad))
-    failed = make_result(failing, judge(claim_set(), failing))
-    passed = make_result(evidence(), judge(claim_set(), evidence()))
+    failed = make_result(failing, judge(claim_set(), failing), unknown=None)
+    passed = make_result(evidence(), judge(claim_set(), evidence()), unknown=None)
     for found, result in ((failing, failed), (evidence(), passed), (failing, failed)):
         ended.add(found)
         ended.judged(result)

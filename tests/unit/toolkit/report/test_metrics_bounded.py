@@ -99,7 +99,7 @@ def test_no_counter_goes_back_while_claims_come_and_go(monkeypatch: pytest.Monke
     broken = tuple(replace(row, out_of_set_switches=1, out_of_set_ns=9) for row in many[-12:])
     late = tuple(use(f"new{claim}", cpu) for claim in range(3) for cpu in range(6))
     kinds = [many, (*many[:-12], *broken), *[fewer] * 4, (*fewer, *late), (*late, *fewer)]
-    result = make_result(window(()), ())
+    result = make_result(window(()), (), unknown=None)
     for cpu_use in kinds:
         for seen in (cpu_use, cpu_use[::-1]):
             after, _, _ = read(SessionState(counters=counters.copy(), open=window(seen)))
@@ -155,7 +155,7 @@ def all_of(subjects: int, **failed: str) -> list[Verdict]:
 
 def ended_with(counters: Counters, verdicts: list[Verdict]) -> Result:
     """A window ends with these."""
-    result = make_result(window(()), tuple(verdicts))
+    result = make_result(window(()), tuple(verdicts), unknown=None)
     counters.judged(result)
     return result
 

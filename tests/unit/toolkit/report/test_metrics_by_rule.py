@@ -63,7 +63,7 @@ def watched(detail: Detail, found: Evidence, verdicts: tuple[Verdict, ...]) -> S
     """The second window of a watch: the first was as this one."""
     counters = Counters(series=Series(detail))
     counters.add(found)
-    result = make_result(found, verdicts)
+    result = make_result(found, verdicts, unknown=None)
     counters.judged(result)
     return SessionState(counters=counters, open=found, last=result, window_s=30.0)
 
@@ -95,7 +95,7 @@ def test_no_sum_goes_back_when_claims_go() -> None:
     for number in range(60):
         found, verdicts = busy(3 if number < 5 else 1, 2)
         counters.add(found)
-        counters.judged(make_result(found, verdicts))
+        counters.judged(make_result(found, verdicts, unknown=None))
         now = values(SessionState(counters=counters))["pinproof_run_seconds_total", key]
         assert now > before
         before = now

@@ -43,7 +43,7 @@ def read(state_now: Callable[[], SessionState]) -> Values:
 
 def judged(found: Evidence) -> tuple[Counters, Result]:
     """One window that has ended."""
-    counters, result = Counters(), make_result(found, judge(claim_set(), found))
+    counters, result = Counters(), make_result(found, judge(claim_set(), found), unknown=None)
     counters.add(found)
     counters.judged(result)
     return counters, result

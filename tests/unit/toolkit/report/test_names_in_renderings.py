@@ -104,19 +104,19 @@ def result_of(name: str) -> Result:
     found = named(name)
     verdicts = judge(claim_set(claim_db(), claim_web()), found)
     own = Verdict(rule="noise", subject=name, outcome=Outcome.FAILED, reason=f"task {name} ran", measures={"who": name})
-    return make_result(found, (*verdicts, own))
+    return make_result(found, (*verdicts, own), unknown=None)
 
 
 def comparison(name: str) -> str:
-    return render_comparison(compare(make_result(PLAIN, ()), result_of(name)))
+    return render_comparison(compare(make_result(PLAIN, (), unknown=None), result_of(name)))
 
 
 def comparison_markdown(name: str) -> str:
-    return render_markdown(compare(make_result(PLAIN, ()), result_of(name)))
+    return render_markdown(compare(make_result(PLAIN, (), unknown=None), result_of(name)))
 
 
 def comparison_junit_text(name: str) -> str:
-    text = comparison_junit.render_junit(compare(make_result(PLAIN, ()), result_of(name)))
+    text = comparison_junit.render_junit(compare(make_result(PLAIN, (), unknown=None), result_of(name)))
     ElementTree.fromstring(text)
     return text
 

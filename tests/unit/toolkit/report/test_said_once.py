@@ -25,6 +25,7 @@ from toolkit.model.result import Result, make_result
 from toolkit.model.verdict import Offender, Outcome, Verdict
 from toolkit.report.table import render_table
 from toolkit.session.windows.sums import Sums
+from toolkit.timeline.ran import asked
 from validators.registry import judge
 
 RUN = Path(__file__).resolve().parents[3] / "data/runs/quota-half-busy-host"
@@ -41,7 +42,7 @@ def three_windows() -> Result:
         seen = coverage(blindness=(BlindSpot(text=text),), blind_spots=(text,))
         windows.append(evidence(cpu_use=(*evidence().cpu_use, row), coverage=seen))
     for number, one in enumerate(in_a_row(*windows), start=1):
-        sums.add(number, make_result(one, judge(claim_set(), one)), one)
+        sums.add(number, make_result(one, judge(claim_set(), one), unknown=None), asked(one).rows)
     return sums.result()
 
 
@@ -58,7 +59,7 @@ def of(rule: str, *offenders: Offender) -> str:
     verdict = Verdict(
         rule=rule, subject="db", outcome=Outcome.FAILED, reason="it was", measures={}, offenders=offenders
     )
-    return render_table(make_result(evidence(), (verdict,)))
+    return render_table(make_result(evidence(), (verdict,), unknown=None))
 
 
 def task(tid: int, comm: str = "sleep", **changes: int) -> Offender:

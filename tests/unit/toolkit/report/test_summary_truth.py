@@ -51,7 +51,7 @@ CALLED = {
 def said(found: Evidence, claims: ClaimSet = CLAIMS) -> str:
     """The sentence of rules that say who was where, before anybody doubts the evidence."""
     verdicts = [v for rule in (cpuset_containment, reserved_cpus, exclusive_cpus) for v in rule.check(claims, found)]
-    return summary(make_result(found, tuple(verdicts)))
+    return summary(make_result(found, tuple(verdicts), unknown=None))
 
 
 def guest(owner: OwnerClass, ns: int, cpu: int = 2) -> Intruder:
@@ -174,7 +174,7 @@ def check(verdict: Verdict, rows: list[CpuUse], guests: list[Intruder]) -> None:
     assert told == {_split(who): milliseconds(ns) for who, ns in times.items()}
     assert set(re.findall(r"(?:only |, |and )`([^`]+)`", text)) == names
     assert text in verdict.reason
-    sentence = summary(make_result(evidence(), (verdict,)))
+    sentence = summary(make_result(evidence(), (verdict,), unknown=None))
     assert f"xclusive CPUs 2-3 {text}." in sentence
 
 

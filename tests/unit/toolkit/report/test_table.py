@@ -71,7 +71,7 @@ def test_passed_lines_fit(number: int, name: str) -> None:
     """However many subjects and however long their names: one line, within the width, that says how many there are."""
     one = Verdict(rule="cpuset-containment", subject=name, outcome=Outcome.PASSED, reason="fine, " * 40, measures={})
     verdicts = tuple(replace(one, subject=f"{name}{i}") for i in range(number))
-    (line,) = section(render_table(make_result(healthy(), verdicts)), "Passed")
+    (line,) = section(render_table(make_result(healthy(), verdicts, unknown=None)), "Passed")
 
     assert len(line) <= WIDTH
     named = line.count(f"{name}") if len(name) < 50 else 0
@@ -87,7 +87,7 @@ def test_table_with_long_names_fits() -> None:
         reason="because " * 40,
         measures={},
     )
-    text = render_table(make_result(healthy(), (long, replace(long, outcome=Outcome.SKIPPED))))
+    text = render_table(make_result(healthy(), (long, replace(long, outcome=Outcome.SKIPPED)), unknown=None))
 
     assert max(len(line) for line in text.splitlines()) <= WIDTH
-    assert render_table(make_result(healthy(), ())).startswith("no verdicts")
+    assert render_table(make_result(healthy(), (), unknown=None)).startswith("no verdicts")

@@ -12,6 +12,7 @@ from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.report.summary import summary
 from toolkit.session.windows.sums import Sums
 from toolkit.store import reread
+from toolkit.timeline.ran import asked
 from validators.rules import cpuset_containment, exclusive_cpus, reserved_cpus
 
 WEB = Claim(name="web", cgroup="/kubepods/podb/web", pod="b", cpus=cpus("0"))
@@ -29,7 +30,7 @@ def result_of(*windows: tuple[ClaimSet, Evidence]) -> Result:
     for number, (claims, found) in enumerate(windows, start=1):
         rules = (cpuset_containment, reserved_cpus, exclusive_cpus)
         verdicts = tuple(one for rule in rules for one in rule.check(claims, found))
-        sums.add(number, make_result(found, verdicts), found)
+        sums.add(number, make_result(found, verdicts, unknown=None), asked(found).rows)
     return reread(sums.result())
 
 
@@ -97,7 +98,7 @@ def test_a_quota() -> None:
 
     sums = Sums()
     for at, one in enumerate((held("throttled to 0.5 CPUs (measured 0.49)", 90), held("never", 0)), start=1):
-        sums.add(at, make_result(evidence(), (one,)), evidence())
+        sums.add(at, make_result(evidence(), (one,), unknown=None), asked(evidence()).rows)
     text = summary(sums.result())
     assert "`web` kept to its quota, throttled in 90 of 200 periods." in text
     assert "0.49" not in text

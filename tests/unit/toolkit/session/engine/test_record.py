@@ -58,7 +58,7 @@ def test_evidence_that_cannot_be_judged_is_kept(tmp_path: Path, monkeypatch: pyt
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(record, "judge", broken)
+    monkeypatch.setattr(record, "judge_and_ask", broken)
     with pytest.raises(ZeroDivisionError):
         made(tmp_path / "one")
     assert store.load_run(tmp_path / "one").evidence == evidence()
@@ -117,7 +117,7 @@ def in_windows(directory: Path, *windows: Evidence) -> Run:
         last = recorded(directory / store.WINDOW.format(number), claims=claim_set(), evidence=found, before=before)
         last.save()
         before = store.digest_of(last.texts["result"])
-        sums.add(number, last.result, last.evidence)
+        sums.add(number, last.result, last.ran.rows)
     return replace(run(directory), record=last, sums=store.reread(sums.result()))
 
 

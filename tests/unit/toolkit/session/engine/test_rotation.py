@@ -60,7 +60,7 @@ class Run:
         self.count += 1
         path = self.path if last and self.count == 1 else self.path / WINDOW.format(self.count)
         record = recorded(path, claims=claim_set(), evidence=found)
-        self._sums.add(self.count, record.result, record.evidence)
+        self._sums.add(self.count, record.result, record.ran.rows)
         self.rotation.save(Judged(number=self.count, record=record, last=last))
 
     def result(self) -> Result:

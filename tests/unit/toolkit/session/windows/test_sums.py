@@ -17,6 +17,7 @@ from toolkit.session.windows.counters import KEPT_WINDOWS
 from toolkit.session.windows.gone import GONE, MAX_FAILED
 from toolkit.session.windows.sums import MAX_SPOTS, MAX_WORST, MORE_SPOTS, Sums
 from toolkit.store import reread
+from toolkit.timeline.ran import asked
 from validators.registry import judge
 
 COUNT = 4_000
@@ -45,7 +46,7 @@ def lossy(spot: str = "") -> Evidence:
 def summed(*windows: Evidence) -> Result:
     sums = Sums()
     for number, found in enumerate(windows, start=1):
-        sums.add(number, make_result(found, judge(claim_set(), found)), found)
+        sums.add(number, make_result(found, judge(claim_set(), found), unknown=None), asked(found).rows)
     return reread(sums.result())
 
 
@@ -115,8 +116,8 @@ def test_nothing_grows_with_the_number_of_windows() -> None:
 
 def test_renderings() -> None:
     """A window that passed is one line; one that did not has its verdicts below; the whole names the worst windows."""
-    good = make_result(evidence(), judge(claim_set(), evidence()))
-    bad = make_result(escaped(), judge(claim_set(), escaped()))
+    good = make_result(evidence(), judge(claim_set(), evidence()), unknown=None)
+    bad = make_result(escaped(), judge(claim_set(), escaped()), unknown=None)
     assert "\n" not in render_window(7, good)
     assert "Window 7, " in render_window(7, good)
     text = render_window(8, bad)
@@ -130,7 +131,7 @@ def test_renderings() -> None:
 def churned(count: int, failed: range = range(0)) -> tuple[Sums, Result]:
     """Watch ``db`` beside pods of which each lives for one window. :param failed: the pods that ran outside."""
     sums, base, bad = Sums(), evidence(), escaped()
-    good, worse = (make_result(found, judge(claim_set(), found)) for found in (base, bad))
+    good, worse = (make_result(found, judge(claim_set(), found), unknown=None) for found in (base, bad))
     for number in range(count):
         found, result = (bad, worse) if number in failed else (base, good)
         pod = f"ns/pod-{number:06}"
@@ -138,7 +139,7 @@ def churned(count: int, failed: range = range(0)) -> tuple[Sums, Result]:
         coverage = replace(base.coverage, scan_gaps=(ScanGap(claim=pod, scans=2, longest_ns=5, at_ns=1, allowed_ns=9),))
         rows = tuple(replace(row, claim=pod) for row in found.cpu_use if row.claim == "db")
         result = replace(result, verdicts=(*good.verdicts, *theirs), coverage=coverage)
-        sums.add(number + 1, result, replace(base, cpu_use=(*base.cpu_use, *rows)))
+        sums.add(number + 1, result, asked(replace(base, cpu_use=(*base.cpu_use, *rows))).rows)
     return sums, reread(sums.result())
 
 
@@ -184,9 +185,9 @@ def test_one_that_comes_back_has_a_verdict_of_its_own_again() -> None:
     """What was said of it before stays in the total."""
     sums, _ = churned(KEPT_WINDOWS + 5)
     base = evidence()
-    result = make_result(base, judge(claim_set(), base))
+    result = make_result(base, judge(claim_set(), base), unknown=None)
     again = tuple(replace(one, subject="ns/pod-000000") for one in result.verdicts if one.subject == "db")
-    sums.add(KEPT_WINDOWS + 6, replace(result, verdicts=(*result.verdicts, *again)), base)
+    sums.add(KEPT_WINDOWS + 6, replace(result, verdicts=(*result.verdicts, *again)), asked(base).rows)
     measures = verdict(reread(sums.result()), "cpuset-containment", "ns/pod-000000")[2]
     assert measures["windows_count"] == 1
     assert verdict(reread(sums.result()), "cpuset-containment", GONE)[2]["subjects_count"] == 6
@@ -214,7 +215,7 @@ def test_what_one_window_did_not_measure_has_no_sum() -> None:
     for number, measures in enumerate(windows, start=1):
         one = Verdict(rule="r", subject="s", outcome=Outcome.PASSED, reason="kept", measures=measures)
         other = replace(one, subject=f"only in {number}")
-        sums.add(number, make_result(evidence(), (one, other)), evidence())
+        sums.add(number, make_result(evidence(), (one, other), unknown=None), asked(evidence()).rows)
     found = {one.subject: one for one in sums.result().verdicts}
     assert "windows_nr_throttled" not in found["s"].measures
     assert found["s"].measures["windows_cpus"] == "1"
@@ -229,7 +230,7 @@ def summed_measures(*windows: tuple[Outcome, dict[str, Measure]], rule: str = "r
     sums = Sums()
     for number, (outcome, measures) in enumerate(windows, start=1):
         one = replace(ONE, rule=rule, outcome=outcome, measures=measures)
-        sums.add(number, make_result(evidence(), (one,)), evidence())
+        sums.add(number, make_result(evidence(), (one,), unknown=None), asked(evidence()).rows)
     (found,) = reread(sums.result()).verdicts
     return {name: value for name, value in found.measures.items() if not name.endswith("ed_count")}
 
