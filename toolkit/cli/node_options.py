@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from toolkit.cli.common import say_line
+from toolkit.kubernetes.kubelet_version import series_of
 from toolkit.model.node_reading import MissingPart
 from toolkit.sources.kubelet.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
 from toolkit.text.names import printable
@@ -62,6 +63,13 @@ _OPTIONS = (
         of_kubelet=True,
     ),
     _Option(
+        field="version",
+        names=("--kubelet-version",),
+        metavar="VERSION",
+        help="The kubelet's version, where nothing on the node can be asked for it.",
+        of_kubelet=True,
+    ),
+    _Option(
         field="pods",
         names=("--kubelet-pods",),
         metavar="URL|FILE",
@@ -107,6 +115,8 @@ def node_options(command: Callable[..., None], without: Collection[str] = ()) ->
     @functools.wraps(command)
     def with_places(root: Path, **words: Any) -> None:
         given = {option.field: words.pop(option.field) for option in asked}
+        if given.get("version"):
+            series_of(given["version"], "--kubelet-version")
         command(places=Places(root=root.absolute(), **given), **words)
 
     added: Callable[..., None] = with_places

@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Container, Iterable
+from functools import partial
 from pathlib import Path
 
 from toolkit import presence
@@ -27,7 +28,7 @@ from toolkit.sources.kubelet.metrics_text import kubelet_version
 from toolkit.sources.kubelet.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
 from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.sockets import pod_resources_files, runtime_files
-from toolkit.sources.kubelet.version import version_of
+from toolkit.sources.kubelet.version import is_apart, version_of
 from toolkit.sources.pod_resources import SOCKET
 from toolkit.text.names import printable, shown
 
@@ -107,7 +108,6 @@ class LiveNode:
             if part == "cpu" and (written_s := self._state_written_s()) is not None:
                 self.times[STATE_WRITTEN] = written_s
         self._metrics()
-        self._unversioned()
         self._allocated()
         self._at("cgroup_read")
         root = places.cgroup_root or places.below(CGROUP_ROOT)
@@ -123,6 +123,7 @@ class LiveNode:
             self._miss("cgroups", reason)
             self._miss("threads", reason)
         self._configuration()
+        self._unversioned()
         self._manifests()
         self._at("sockets_read")
         self._sockets()
@@ -241,10 +242,22 @@ class LiveNode:
             self._miss("pods", str(error))
 
     def _unversioned(self) -> None:
-        """Say that neither the kubelet's program nor its metrics say which version it has."""
-        if not self.version and not kubelet_version(self.files.get(METRICS, b"").decode("utf-8", "replace")):
-            whose = "the running kubelet" if self._pid is not None else "a kubelet whose process is not seen"
-            self._miss("version", f"the version of {whose} could not be asked for")
+        """Ask for the version where the kubelet's program did not say it: its metrics, its read-only port, then what
+        was given. Say where none of them does, and what would.
+        """
+        if self.version or kubelet_version(self.files.get(METRICS, b"").decode("utf-8", "replace")):
+            return
+        where = pod_list.address(self.configuration, self.proc, self._pid, "/metrics")
+        by_port = partial(_version_at, where) if where else str
+        self.version = by_port() if self.memory is None else self.memory.kubelet.version(by_port)
+        self.version = self.version or self.places.version or ""
+        if self.version:
+            return
+        whose = "the running kubelet" if self._pid is not None else "a kubelet whose process is not seen"
+        apart = self._pid is not None and is_apart(self._pid, self.proc)
+        why = ", because its program is in another mount namespace" if apart else ""
+        remedy = "--kubelet-version VERSION, or --kubelet-metrics URL, says it"
+        self._miss("version", f"the version of {whose} could not be asked for{why}: {remedy}")
 
     def _configuration(self) -> None:
         """Take the file, its drop-ins and the command line; keep what they say together for what else is to be read."""
@@ -309,6 +322,15 @@ class LiveNode:
         self.files |= found
         if problem:
             self._miss("pod_resources", problem)
+
+
+def _version_at(where: str) -> str:
+    """Return the version that the kubelet's metrics at an address say; empty: none."""
+    from toolkit.sources.kubelet.metrics import read_metrics  # as above
+
+    with contextlib.suppress(InputError):
+        return kubelet_version(read_metrics(where))
+    return ""
 
 
 def _json(value: object) -> bytes:

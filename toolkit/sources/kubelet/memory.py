@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -28,6 +29,8 @@ class KubeletProcess:
         self._searched_s = 0.0
         self._said: tuple[str, ...] | None = None
         self._started: tuple[int, int] | None = None
+        self._version: tuple[int | None, str] | None = None
+        """What was answered when a kubelet of a number was asked for its version last."""
         self._config: dict[str, bytes] = {}
         """What the kubelet of this number and start was configured with when it was first seen."""
 
@@ -45,6 +48,12 @@ class KubeletProcess:
         """
         self._said = arguments or self._said
         return self._said
+
+    def version(self, ask: Callable[[], str]) -> str:
+        """Return the version of the kubelet that runs. :param ask: asks it; each process is asked once."""
+        if self._version is None or self._version[0] != self._pid:
+            self._version = self._pid, ask()
+        return self._version[1]
 
     def configured(self, proc: Path, files: dict[str, bytes]) -> dict[str, bytes]:
         """Return the files of the configuration with which the kubelet runs: it reads them when it starts, then never.

@@ -26,6 +26,7 @@ class Places:
     :param kubelet_root: ``None``: as the running kubelet's command line says.
     :param cri: the runtime's endpoint; ``None``: as the kubelet's configuration says.
     :param metrics: the kubelet's metrics, an address or a file; ``None``: they are not read.
+    :param version: the kubelet's, where neither it nor its metrics say one.
     :param pods: the kubelet's list of pods, an address or a file; ``None``: its read-only port, where it has one.
     :param token, authority: files, for both, see :func:`toolkit.sources.kubelet.endpoint.answer_of`.
     """
@@ -38,6 +39,7 @@ class Places:
     logs: Path | None = None
     cri: str | None = None
     metrics: str | None = None
+    version: str | None = None
     pods: str | None = None
     token: Path | None = None
     authority: Path | None = None

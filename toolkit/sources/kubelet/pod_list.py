@@ -42,10 +42,11 @@ def read_pods(where: str, token: Path | None = None, authority: Path | None = No
     return json.dumps({"kind": "PodList", "apiVersion": "v1", "items": [kept.pod(one) for one in pods]}).encode()
 
 
-def address(configuration: KubeletConfiguration | None, proc: Path, pid: int | None) -> str:
+def address(configuration: KubeletConfiguration | None, proc: Path, pid: int | None, path: str = "/pods") -> str:
     """Return where a running kubelet answers without credentials; empty: nowhere that can be reached from here.
 
-    :param proc: where processes are. :param pid: the kubelet. One in another network namespace has other ports.
+    :param path: what is asked for there. :param proc: where processes are.
+    :param pid: the kubelet. One in another network namespace has other ports.
     """
     if configuration is None or not 0 < configuration.read_only_port < 1 << 16 or pid is None:
         return ""
@@ -56,4 +57,4 @@ def address(configuration: KubeletConfiguration | None, proc: Path, pid: int | N
     except (OSError, ValueError):
         return ""
     host = ("127.0.0.1" if given.version == 4 else "::1") if given.is_unspecified else str(given)
-    return f"http://{f'[{host}]' if ':' in host else host}:{configuration.read_only_port}/pods"
+    return f"http://{f'[{host}]' if ':' in host else host}:{configuration.read_only_port}{path}"

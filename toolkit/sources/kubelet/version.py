@@ -31,6 +31,14 @@ def version_of(pid: int, proc: Path) -> str:
     return _version(pid, proc, _SAID)
 
 
+def is_apart(pid: int, proc: Path) -> bool:
+    """Return whether a process is in another mount namespace: its program is not this one's to run."""
+    try:
+        return (proc / str(pid) / "ns/mnt").stat().st_ino != Path("/proc/self/ns/mnt").stat().st_ino
+    except OSError:
+        return False
+
+
 def program_version(pid: int, proc: Path) -> str:
     """Return the version of another program of the node that runs (a container runtime's daemon), by the same care."""
     return _version(pid, proc, _ANY)

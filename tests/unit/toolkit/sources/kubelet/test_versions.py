@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from tests.unit.toolkit.cli.command_line import pinproof
 from tests.unit.toolkit.sources.kubelet.followed_node import API, OWNER, Node, allocates, claim, made_node
+from tests.unit.toolkit.sources.kubelet.metrics_server import metrics_server
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import POD_RESOURCES, field, served, status
 from toolkit.kubernetes.feature_gates import FeatureGates
@@ -16,8 +19,10 @@ from toolkit.kubernetes.releases import OWNERS_WITHOUT_QUOTA, POD_BUDGETS
 from toolkit.model.layers import ApiCpus, Layer
 from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.sources.kubelet.follow import KubeletSource
+from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.versions import Versions
+from toolkit.sources.live_source import SourceReading
 
 UID = "u-api-node1"
 UNSEEN = NodeReading(missing=(MissingPart(part="version", reason="not seen"),))
@@ -60,6 +65,49 @@ def test_a_kubelet_that_is_not_seen_is_of_no_known_version(node: Node) -> None:
     of_version(node, "v1.36.2")
     readings = [node.read() for _ in range(2)]
     assert not [row for one in readings for row in one.missing if row.part == "version"]
+
+
+BUILT = 'kubernetes_build_info{git_version="v1.30.4"} 1\n'
+"""What the metrics of a kubelet say of it."""
+
+
+def version_missing(found: NodeReading | SourceReading) -> list[str]:
+    return [row.reason for row in found.missing if row.part == "version" and "could not be asked" in row.reason]
+
+
+def test_what_can_be_asked_for_the_version_is_asked() -> None:
+    """A kubelet in a container: its program is not this mount namespace's, its read-only port answers. Once."""
+    with made_node() as made, metrics_server(BUILT) as server:
+        made.configure(f"readOnlyPort: {server.server_address[1]}\n")
+        (made.root / "proc/42/ns").mkdir(exist_ok=True)
+        (made.root / "proc/42/ns/net").symlink_to("/proc/self/ns/net")
+        readings = [made.read() for _ in range(3)]
+        assert server.asked == 1
+    assert not any(map(version_missing, readings))
+    assert readings[-1].claims.claims  # it is a node that is read as ever
+
+
+def test_the_version_may_be_told(node: Node) -> None:
+    """Where nothing answers: the text that says so names both ways; what is no version is refused."""
+    pod(node)
+    places = Places(root=node.root, cri=f"unix://{node.root}/c.sock")
+    (said,) = version_missing(read_live(places))
+    assert "--kubelet-version VERSION, or --kubelet-metrics URL" in said
+
+    told = read_live(replace(places, version="v1.30.4"))
+    assert (told.kubelet_version, version_missing(told)) == ("v1.30.4", [])
+    ended = pinproof("claims", "--kubelet", "--root", node.root, "--kubelet-version", "new")
+    assert (ended.exit_code, "--kubelet-version" in ended.stderr) == (2, True)
+
+
+def test_another_mount_namespace_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is why its program cannot be run: what to do is no guess."""
+    monkeypatch.setattr("toolkit.sources.kubelet.live.is_apart", lambda _pid, _proc: True)
+    with made_node() as made:
+        (said,) = version_missing(made.read())
+    assert said.startswith(
+        "the version of the running kubelet could not be asked for, because its program is in another mount namespace: "
+    )
 
 
 @pytest.mark.parametrize("allocated", [False, True])
