@@ -17,6 +17,7 @@ from probes.node.cpus import Cpus
 from probes.node.witness import OwnCost, System, Threads
 from probes.options import ObserveOptions
 from probes.programs import Side
+from probes.state_files.witness import StateFileWitness
 from probes.switches.ledger import Ledger
 from probes.switches.witness import Switches
 from probes.witness import Witness
@@ -30,6 +31,7 @@ WITNESSES: tuple[type[Witness], ...] = (
     Cpus,
     ActionWitness,
     WriteWitness,
+    StateFileWitness,
     Identities,
     # Dear to read: far from the ledger's moment.
     Files,

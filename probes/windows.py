@@ -154,6 +154,12 @@ class Windows(State):
             self.publish_pods(pods)
             self.verify_pods()  # it may have been made anew since its id was read
 
+    def watch_state_files(self, folder: Path) -> None:
+        """Let it be known from now on what writes the state files of a kubelet, which are in this folder."""
+        with self.lock:
+            for witness in self.witnesses:
+                witness.state_folder(folder)
+
     def verify_pods(self) -> None:
         """Let every witness make sure that what it knows of the cgroup of all pods is still so; under the lock."""
         if self.pods is not None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar
 
 from probes.programs import Side
@@ -199,6 +200,9 @@ class Witness:
 
     def verify_pods(self, pods: PodsRoot) -> None:
         """Make sure that what is known of it is still so."""
+
+    def state_folder(self, folder: Path) -> None:
+        """Learn in which folder a kubelet keeps its state files: the one that was known before, or another."""
 
     def look(self) -> None:
         """Take note of what the kernel has reported until now: a window ends, or a claim goes."""

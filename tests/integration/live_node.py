@@ -49,6 +49,11 @@ class Kubelet:
         self.save()
 
     @property
+    def state(self) -> Path:
+        """The CPU manager's state file."""
+        return self.folder / "cpu_manager_state"
+
+    @property
     def pool(self) -> CpuSet:
         """CPUs without an owner."""
         return self.online - CpuSet.union(cpus for own in self.entries.values() for cpus in own.values())
@@ -57,7 +62,7 @@ class Kubelet:
         """Replace the state file, as the kubelet does."""
         state = CpuState(policy_name="static", default=self.pool, entries=self.entries)
         (self.folder / "new").write_text(write_cpu_checkpoint(state, pod_level=False))
-        (self.folder / "new").replace(self.folder / "cpu_manager_state")
+        (self.folder / "new").replace(self.state)
 
     def reconcile(self) -> None:
         """Ask for the pool for every container that was not asked for it yet."""

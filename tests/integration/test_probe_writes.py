@@ -234,3 +234,51 @@ def test_after_a_flood_nobody_relies_on_it(tracing: Ledger) -> None:
         assert witness.side.dropped() > 0
         assert witness.written() is None
         assert witness.written() is None
+
+
+LATE_S = 0.3
+
+
+def test_what_changes_a_state_file_is_named_although_it_has_ended(tracing: Ledger, tmp_path: Path) -> None:
+    """In its place, renamed there, made and removed; events that are read late have the name that it ended under.
+
+    Other files of the folder, and what nothing has changed, are none of it.
+    """
+    state = tmp_path / "cpu_manager_state"
+    state.write_text("old")
+    with Observer(ClaimSet(claims=()), ledger=tracing) as observer:
+        observer.watch_state_files(tmp_path)
+        with observer.lock:  # what hears does no chores meanwhile
+            before = time.monotonic_ns()
+            pids = [
+                called("sh", "-c", 'echo 1 > "$0"', state),
+                called("sed", "-i", "s/1/2/", state),
+                called("touch", tmp_path / "memory_manager_state"),
+                called("touch", tmp_path / "config.yaml"),
+                called("rm", tmp_path / "memory_manager_state"),
+            ]
+            state.write_text("own")
+            after = time.monotonic_ns()
+            time.sleep(LATE_S)
+        observer.open_window()
+        evidence = observer.close_window()
+        observer.open_window()
+        state.write_text("again")
+        inside = observer.close_window()
+    last = evidence.state_writes
+    assert last is not None
+    assert [(row.file, row.did, row.pid, row.comm, row.own) for row in last] == [
+        ("memory_manager_state", "removed", pids[4], "rm", False),
+        ("cpu_manager_state", "written", os.getpid(), last[1].comm, True),
+    ]
+    assert before <= last[0].at_ns + evidence.start_monotonic_ns < last[1].at_ns + evidence.start_monotonic_ns
+    assert last[1].at_ns + evidence.start_monotonic_ns <= after + 15_000_000
+    assert inside.state_writes is not None
+    assert [(row.did, row.at_ns >= 0) for row in inside.state_writes[-2:]] == [("removed", False), ("written", True)]
+
+
+def called(*command: str | Path) -> int:
+    """Run a program to its end; return its number."""
+    with subprocess.Popen(command) as work:
+        assert work.wait() == 0
+    return work.pid

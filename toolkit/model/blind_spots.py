@@ -17,6 +17,9 @@ from toolkit.model.serde import stage_value
 TELLS_AUTHORS = "watch --trace-syscalls"
 """The option by which authors are seen where the kernel takes no program at the return of its functions."""
 
+STATE_AUTHORS = "what writes the kubelet's state files is not observed"
+"""Begins what says why no author of a state file is known."""
+
 
 class Witness(StrEnum):
     """A source of evidence; each can be doubted by itself."""

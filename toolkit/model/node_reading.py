@@ -13,6 +13,8 @@ from toolkit.model.serde import stage_value
 
 STATE_WRITTEN = "state_written"
 """In :attr:`NodeReading.read_at_s`: no part, but when the kubelet wrote its CPU manager's file last."""
+MEMORY_WRITTEN = "memory_state_written"
+"""The same of its memory manager's file."""
 STATE_REWRITTEN = "state_rewritten"
 """The same: when it wrote that file again after it had been read, and before the reading ended."""
 KUBELET_STARTED = "kubelet_started"

@@ -11,6 +11,11 @@ from dataclasses import dataclass
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
 
+CPU_FILE, MEMORY_FILE = "cpu_manager_state", "memory_manager_state"
+KUBELETS = ("kubelet", "k3s-server", "k3s-agent", "microshift", "kubelite")
+"""Names of the programs that write them by right: a kubelet, and what is one among other things (k3s, MicroShift,
+MicroK8s)."""
+
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,5 +148,7 @@ class StateReading:
     """Whether they are in no set then."""
     cpu_written_at: str = ""
     """When the CPU manager's file was written last, by its own time: ISO 8601, UTC; empty: not read."""
+    memory_written_at: str = ""
+    """The same of the memory manager's file."""
     modelled: bool = False
     """Whether pinproof's model wrote the files, because no kubelet is here."""

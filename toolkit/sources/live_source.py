@@ -38,6 +38,7 @@ class SourceReading:
     :param give_back_s: how long giving back may take, from then on; else from the reading in which it was seen first.
     :param said_after_s: so long after it has written a cgroup the source may still say what was promised before.
     :param layers: what each layer says about each claim; ``at_ns`` is CLOCK_MONOTONIC, and is when the layer was read.
+    :param state_folder: where a kubelet keeps its state files; ``None``: there are none.
     :param gauges: what the kubelet's own metrics say, where they were just read; its times mean nothing yet.
     :param runtime: what made the containers; ``None``: not known.
     :param missing: what could not be read, and why.
@@ -55,6 +56,7 @@ class SourceReading:
     said_after_s: float = 0.0
     layers: tuple[LayerView, ...] = ()
     state_files: tuple[StateReading, ...] = ()
+    state_folder: Path | None = None
     gauges: Gauges | None = None
     runtime: Runtime | None = None
     missing: tuple[MissingPart, ...] = ()

@@ -14,6 +14,7 @@ from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.layers import ApiCpus, Layer
+from toolkit.model.state_files import CPU_FILE
 from toolkit.model.verdict import Measure, Outcome, Verdict, together
 from validators.layers import metrics, owed, picture
 from validators.layers.claim_layers import ClaimLayers, Stretch, carried_out, claim_layers
@@ -155,7 +156,13 @@ def _lag(
             elif lasted_ns <= limit_ns:
                 found.append((Outcome.PASSED, f"{text}; a reconcile may take {bound}"))
             else:
-                found.append((Outcome.FAILED, f"{text} (bound {bound})"))
+                # The state file's word is the later one: what wrote it says why.
+                file = (
+                    writers.of_state(evidence, CPU_FILE, measures, seen_ns=since_ns)
+                    if promised.first_ns >= carried.first_ns
+                    else ""
+                )
+                found.append((Outcome.FAILED, f"{text} (bound {bound}){file}"))
     return found
 
 

@@ -1,4 +1,4 @@
-"""What did what a rule found: wrote a control file, set a mask, moved a task. No verdict rests on it.
+"""What did what a rule found: wrote a control file or a state file, set a mask, moved a task. No verdict rests on it.
 
 The words are one for all: ``by COMM (pid N) at HH:MM:SS.mmm UTC``. The author of a value is what changed it to that:
 not what wrote the same again, nor what the kernel refused, nor what wrote before a reading that was still right. A
@@ -14,11 +14,12 @@ from itertools import groupby
 from typing import TypeVar
 
 from toolkit.model.actions import AffinityChange
-from toolkit.model.blind_spots import TELLS_AUTHORS
+from toolkit.model.blind_spots import STATE_AUTHORS, TELLS_AUTHORS
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet, cpus_text
-from toolkit.model.evidence import CgroupFiles, ControlWrite, Evidence
+from toolkit.model.evidence import CgroupFiles, ControlWrite, Evidence, StateWrite
 from toolkit.model.measures import words
+from toolkit.model.state_files import KUBELETS
 from toolkit.model.verdict import Measure
 from toolkit.text.wording import clock, count, since_open
 from validators.queries import file_history, view
@@ -32,6 +33,8 @@ MEMORY = ("memory.max", "memory.limit_in_bytes")
 _INHERITED = frozenset((*CPUS, *MEMS))
 READ_NS = 20_000_000
 """A reading is dated when it begins, and one file of it may be read so much later."""
+NAMELESS = "a process that has ended"
+"""Stands where the name of a process would."""
 EVER_NS = -(1 << 62)
 """``after_ns`` where no reading before was right."""
 
@@ -61,7 +64,7 @@ def when(evidence: Evidence, at_ns: int) -> str:
 
 
 MEASURES = (*words("written_file", "written_value", "written_at_ms", "writer_pid", "writer_tid", "writer_comm"),)
-"""What :func:`of` adds to a verdict."""
+"""What :func:`of` and :func:`of_state` add to a verdict."""
 PLACED = (*words("author_did", "author_at_ms", "author_pid", "author_tid", "author_comm"),)
 """What :func:`placed` adds."""
 
@@ -104,6 +107,48 @@ def of(
     again = f", and the same again {count(author.repeats, 'time')}" if author.repeats else ""
     done = by(evidence, row.comm, row.pid, row.at_ns, tid=row.tid, own=row.own)
     return f"; {row.file} of {subject} was written {done}: '{row.value}'{many}{again}"
+
+
+def of_state(evidence: Evidence, file: str, measures: dict[str, Measure], *, seen_ns: int, written_at: str = "") -> str:
+    """Return what wrote a kubelet's state file, or why that is not known, to end a sentence.
+
+    Of what a kubelet wrote, the last before it that was written by anything else is named, too: a kubelet that starts
+    takes what the file says for its own, and says it again.
+
+    :param file: its name. :param seen_ns: the first reading that was wrong.
+    :param written_at: the file's own time, ISO 8601.
+    """
+    known = [row for row in evidence.state_writes or () if row.file == file and row.at_ns <= seen_ns + READ_NS]
+    if not known:
+        return _no_state_author(evidence, file, written_at)
+    others = [row for row in known if row.comm not in KUBELETS]
+    row = known[-1]
+    measures |= {"written_file": file, "written_at_ms": row.at_ns / 1e6, "writer_pid": row.pid, "writer_comm": row.comm}
+    if row in others:
+        return f"; {file} was {_state_written(evidence, row)}"
+    before = f", before that {_state_written(evidence, others[-1])}" if others else ""
+    return f"; {file} was {_state_written(evidence, row)}, the kubelet itself{before}"
+
+
+def _state_written(evidence: Evidence, row: StateWrite) -> str:
+    return f"{row.did} {by(evidence, row.comm or NAMELESS, row.pid, row.at_ns, own=row.own)}"
+
+
+def _no_state_author(evidence: Evidence, file: str, written_at: str) -> str:
+    if any(reading.modelled for reading in evidence.state_files):
+        return ""
+    said = next((text for text in evidence.coverage.blind_spots if text.startswith(STATE_AUTHORS)), "")
+    why = "nothing has changed it since the watch began"
+    if said:
+        why = f"this kernel does not tell ({said.removeprefix(STATE_AUTHORS).lstrip(': ')})"
+    elif evidence.state_writes is None:
+        why = "no witness saw that"
+    elif any(row.file == file for row in evidence.state_writes):
+        why = "it was so before the first change that was seen"
+    wall = clock(written_at, 0)
+    if wall:
+        return f"; {file} was last written on {written_at[:10]} at {wall}, by which task is not known: {why}"
+    return f"; which task wrote {file} is not known: {why}"
 
 
 def placed(

@@ -7,17 +7,18 @@ from dataclasses import replace
 from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.measures import amounts, levels, words
+from toolkit.model.state_files import CPU_FILE as CPU
+from toolkit.model.state_files import MEMORY_FILE as MEMORY
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile, StateReading
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.credibility.trust import summary
-from validators.queries import view
+from validators.queries import view, writers
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.state_files import cpu_state, memory_state, standing
+from validators.state_files.problem import Problem
 from validators.witness import Witness
-from validators.wording import clock
 
 ID = "checkpoint"
-CPU, MEMORY = "cpu_manager_state", "memory_manager_state"
 MODELLED = "as pinproof's model writes it, no kubelet is here"
 RECONCILE_S = 10.0
 """The kubelet's default reconcile period (``cpuManagerReconcilePeriod``)."""
@@ -28,18 +29,18 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     readings = sorted(evidence.state_files, key=lambda reading: reading.at_ns)
     if not readings:
         return (_without("node", Outcome.SKIPPED, "no state file was given"),)
-    last, followed = readings[-1], evidence.following is not None
+    last = readings[-1]
     verdicts = []
     if last.cpu is not None:
-        verdicts.append(_cpu(last.cpu, readings, claims, followed=followed))
+        verdicts.append(_cpu(last.cpu, readings, claims, evidence))
     else:
         lasted = standing.lasted(readings, cpu_state.by_each(readings, claims))
-        verdicts += _gone(CPU, last.cpu_policy, "static", lasted)
+        verdicts += _gone(CPU, last.cpu_policy, "static", lasted, evidence)
     if last.memory is not None:
-        verdicts.append(_memory(last.memory, readings, followed=followed))
+        verdicts.append(_memory(last.memory, readings, evidence))
     else:
         lasted = standing.lasted(readings, memory_state.by_each(readings))
-        verdicts += _gone(MEMORY, last.memory_policy, "Static", lasted)
+        verdicts += _gone(MEMORY, last.memory_policy, "Static", lasted, evidence)
     if last.cpu is None and last.cpu_policy is None and not any(one.subject == CPU for one in verdicts):
         reason = "the file was not read, and its manager's policy is not known"
         verdicts.append(_without(CPU, Outcome.UNDECIDED, reason))
@@ -48,12 +49,17 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     return (_without("node", Outcome.SKIPPED, f"no state file was given, and policy {last.cpu_policy} needs none"),)
 
 
-def _gone(subject: str, policy: str | None, needs: str, lasted: list[standing.Lasted]) -> list[Verdict]:
+def _gone(
+    subject: str, policy: str | None, needs: str, lasted: list[standing.Lasted], evidence: Evidence
+) -> list[Verdict]:
     """Judge a file that the last reading did not find. :param lasted: what was wrong with it for long before."""
+    measures: dict[str, Measure] = {}
+    author = writers.of_state(evidence, subject, measures, seen_ns=evidence.duration_ns)
+    verdict = Judgement(ID, subject, measures)
     if lasted:
-        return [_without(subject, Outcome.FAILED, summary(list(map(str, lasted))))]
+        return [verdict(Outcome.FAILED, summary(list(map(str, lasted))) + author)]
     if policy == needs:
-        return [_without(subject, Outcome.UNDECIDED, f"the policy is {policy}, and the file was not read")]
+        return [verdict(Outcome.UNDECIDED, f"the policy is {policy}, and the file was not read{author}")]
     return []
 
 
@@ -66,12 +72,14 @@ def _without(subject: str, outcome: Outcome, reason: str) -> Verdict:
     return Verdict(rule=ID, subject=subject, outcome=outcome, reason=reason, measures={})
 
 
-def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, *, followed: bool) -> Verdict:
-    last = readings[-1]
+def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, evidence: Evidence) -> Verdict:
+    last, followed = readings[-1], evidence.following is not None
     setup = cpu_state.configured(last, claims)
-    faults, moments = standing.still_wrong(
-        readings, lambda one: list(cpu_state.problems(one, setup)), later=followed and not last.modelled
-    )
+
+    def asked(one: StateReading) -> list[Problem]:
+        return list(cpu_state.problems(one, setup))
+
+    faults, moments = standing.still_wrong(readings, asked, later=followed and not last.modelled)
     by_each = cpu_state.by_each(readings, claims)
     measures: dict[str, Measure] = {
         "version": file.version,
@@ -85,10 +93,14 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, *, 
     }
     verdict = Judgement(ID, CPU, measures)
     leaked_ns = int(2 * view.NANOSECONDS * _period_s(claims)) + standing.LASTS_NS
+    since_ns = standing.wrong_since(readings, asked if faults else by_each)
     faults = faults or [*map(str, standing.lasted(readings, by_each))]
-    faults = faults or [*map(str, standing.lasted(readings, cpu_state.leaks, leaked_ns))]
+    if not faults:
+        since_ns = standing.wrong_since(readings, cpu_state.leaks)
+        faults = [*map(str, standing.lasted(readings, cpu_state.leaks, leaked_ns))]
     if faults:
-        return verdict(Outcome.FAILED, summary(faults) + _written(last.cpu_written_at))
+        author = writers.of_state(evidence, CPU, measures, seen_ns=since_ns, written_at=last.cpu_written_at)
+        return verdict(Outcome.FAILED, summary(faults) + author)
     if file.unknown:
         return verdict(Outcome.UNDECIDED, file.problem)
     if moments:
@@ -126,22 +138,16 @@ def _period_s(claims: ClaimSet) -> float:
     return RECONCILE_S if claims.reconcile_period_s is None else claims.reconcile_period_s
 
 
-def _written(at: str) -> str:
-    """Return when the file was written last, for the end of a sentence: whatever wrote it left no more than that."""
-    wall = clock(at, 0)
-    if not wall:
-        return ""
-    return f"; the file was last written on {at[:10]} at {wall}, by which task is not known: no witness sees that"
+def _memory(file: MemoryStateFile, readings: list[StateReading], evidence: Evidence) -> Verdict:
+    reading, followed = readings[-1], evidence.following is not None
+    by_each = memory_state.by_each(readings)
 
+    def asked(one: StateReading) -> list[Problem]:
+        return list(memory_state.problems(one, reading.memory_policy))
 
-def _memory(file: MemoryStateFile, readings: list[StateReading], *, followed: bool) -> Verdict:
-    reading = readings[-1]
-    faults, moments = standing.still_wrong(
-        readings,
-        lambda one: list(memory_state.problems(one, reading.memory_policy)),
-        later=followed and not reading.modelled,
-    )
-    faults = faults or [*map(str, standing.lasted(readings, memory_state.by_each(readings)))]
+    faults, moments = standing.still_wrong(readings, asked, later=followed and not reading.modelled)
+    since_ns = standing.wrong_since(readings, asked if faults else by_each)
+    faults = faults or [*map(str, standing.lasted(readings, by_each))]
     measures: dict[str, Measure] = {
         "version": file.version,
         "policy": file.policy,
@@ -150,7 +156,8 @@ def _memory(file: MemoryStateFile, readings: list[StateReading], *, followed: bo
     }
     verdict = Judgement(ID, MEMORY, measures)
     if faults:
-        return verdict(Outcome.FAILED, summary(faults))
+        author = writers.of_state(evidence, MEMORY, measures, seen_ns=since_ns, written_at=reading.memory_written_at)
+        return verdict(Outcome.FAILED, summary(faults) + author)
     if file.unknown:
         return verdict(Outcome.UNDECIDED, file.problem)
     if moments:
@@ -225,6 +232,7 @@ RULE = Rule(
             ),
             *levels("passing_problems_count"),
             *words("version", "policy", "default_cpus"),
+            *writers.MEASURES,
         ),
     ),
     check,

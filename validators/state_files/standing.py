@@ -70,6 +70,15 @@ def lasted(readings: Sequence[StateReading], ask: Ask, bound_ns: int = LASTS_NS)
     return [Lasted(text=text, length_ns=length_ns, over=text not in now) for text, length_ns in found.items()]
 
 
+def wrong_since(readings: Sequence[StateReading], ask: Ask) -> int:
+    """Return the time of the first reading since which something was wrong, in each up to the last that was."""
+    since_ns, wrong = readings[-1].at_ns, False
+    for reading in readings:
+        before, wrong = wrong, bool(ask(reading))
+        since_ns = reading.at_ns if wrong and not before else since_ns
+    return since_ns
+
+
 def still_wrong(readings: Sequence[StateReading], ask: Ask, *, later: bool) -> tuple[list[str], list[str]]:
     """Return what is wrong in the last reading: what is a fault, and what may be a moment's.
 

@@ -17,14 +17,17 @@ from tests.unit.validators.checkpoint_builder import (
     memory_verdict,
     reading,
     state,
+    written,
 )
-from tests.unit.validators.evidence_builder import SECOND, claim_set, cpus, evidence
+from tests.unit.validators.evidence_builder import SECOND, claim_set, coverage, cpus, evidence
 from toolkit.allocation.checkpoint.memory import write_memory_checkpoint
 from toolkit.allocation.checkpoint.state_files import MAX_TEXT, cpu_state_file, memory_state_file
 from toolkit.allocation.memory.state import MemoryState
+from toolkit.model.blind_spots import STATE_AUTHORS
+from toolkit.model.evidence import StateWrite
 from toolkit.model.evidence.following import Following
 from toolkit.model.state_files import KnownContainer, StateReading
-from toolkit.model.verdict import Outcome
+from toolkit.model.verdict import Outcome, Verdict
 from validators.rules.checkpoint import RULE
 
 
@@ -248,16 +251,78 @@ def test_files_of_a_real_kubelet() -> None:
     assert exhausted >= 5
 
 
-def test_a_broken_file_says_when_it_was_written_and_that_nobody_saw_by_whom() -> None:
-    """No witness sees who writes a state file: its own time is all that is known, and that is said."""
-    good = reading(GOOD)
-    assert good.cpu is not None
-    written = replace(good, cpu_written_at="2026-11-21T23:59:58.123+00:00")
-    broken = replace(written, cpu=replace(good.cpu, checksum_ok=False))
+WRITTEN = "2026-11-21T23:59:58.123+00:00"
+BROKEN = replace(cpu_state_file(GOOD), checksum_ok=False)
+
+
+def seen(*readings: StateReading, **changes: object) -> Verdict:
+    """Judge readings of a window in which more was seen."""
+    return RULE(claim_set(reserved_cpus=cpus("0")), evidence(state_files=readings, **changes))[0]
+
+
+def test_a_broken_file_says_when_it_was_written_and_why_not_by_what() -> None:
+    """Where nothing saw that: its own time. What is sound says nothing, and so does what pinproof's model wrote."""
+    sound = replace(reading(GOOD), cpu_written_at=WRITTEN)
+    broken = replace(sound, cpu=BROKEN)
+    said = "; cpu_manager_state was last written on 2026-11-21 at 23:59:58.123 UTC, by which task is not known: "
 
     assert judged(broken).outcome is Outcome.FAILED
-    assert (
-        "; the file was last written on 2026-11-21 at 23:59:58.123 UTC, by which task is not known"
-        in judged(broken).reason
+    assert judged(broken).reason.endswith(said + "no witness saw that")
+    assert seen(broken, state_writes=()).reason.endswith(said + "nothing has changed it since the watch began")
+    refused = coverage(blind_spots=(f"{STATE_AUTHORS}: /k: Function not implemented",))
+    assert seen(broken, coverage=refused).reason.endswith("does not tell (/k: Function not implemented)")
+    assert judged(replace(broken, cpu_written_at="")).reason.endswith(
+        "; which task wrote cpu_manager_state is not known: no witness saw that"
     )
-    assert "written" not in judged(written).reason
+    assert "written" not in judged(sound).reason
+    assert "written" not in judged(replace(broken, modelled=True)).reason
+
+
+def test_a_broken_memory_file_says_when_it_was_written() -> None:
+    """As the other one."""
+    broken = replace(memory_state_file(written(memory())), checksum_ok=False)
+    verdict = memory_verdict(broken, memory_written_at=WRITTEN)
+
+    assert "; memory_manager_state was last written on 2026-11-21 at 23:59:58.123 UTC, by" in verdict.reason
+
+
+def wrote(at_s: float, comm: str, did: str = "replaced", file: str = "cpu_manager_state", pid: int = 7) -> StateWrite:
+    """Build a change of a state file."""
+    return StateWrite(at_ns=int(at_s * SECOND), file=file, did=did, pid=pid, comm=comm)
+
+
+def test_what_made_a_state_file_wrong_is_named() -> None:
+    """The last change before the first wrong reading: none of another file, and no kubelet's that repeats it."""
+    good, bad = reading(GOOD), replace(reading(GOOD), cpu=BROKEN)
+    readings = [replace(good, at_ns=SECOND), replace(bad, at_ns=3 * SECOND), replace(bad, at_ns=9 * SECOND)]
+    by_hand = wrote(2.5, "sed")
+    around = (wrote(0.5, "kubelet"), wrote(2, "vi", file="memory_manager_state"), by_hand, wrote(5, "kubelet"))
+    verdict = seen(*readings, state_writes=around)
+
+    assert verdict.reason.endswith("; cpu_manager_state was replaced by sed (pid 7) at 01:00:02.500 UTC")
+    assert (verdict.measures["writer_comm"], verdict.measures["written_at_ms"]) == ("sed", 2500.0)
+    nameless = seen(*readings, state_writes=(replace(by_hand, comm="", did="written"),))
+    assert nameless.reason.endswith("was written by a process that has ended (pid 7) at 01:00:02.500 UTC")
+    late = seen(*readings, state_writes=(wrote(5, "sed"),))
+    assert late.reason.endswith("is not known: it was so before the first change that was seen")
+
+
+def test_what_a_kubelet_wrote_is_no_strangers() -> None:
+    """It says so; where something else had changed the file before, the kubelet may have taken that for its own."""
+    bad = replace(reading(GOOD), cpu=BROKEN, at_ns=3 * SECOND)
+
+    assert seen(bad, state_writes=(wrote(2, "kubelet"),)).reason.endswith(
+        "; cpu_manager_state was replaced by kubelet (pid 7) at 01:00:02.000 UTC, the kubelet itself"
+    )
+    assert seen(bad, state_writes=(wrote(-9, "sed"), wrote(2, "k3s-server"))).reason.endswith(
+        ", the kubelet itself, before that replaced by sed (pid 7) at 00:59:51.000 UTC, 9.0 s before the window"
+    )
+
+
+def test_a_file_that_was_removed_names_by_what() -> None:
+    """Undecided, because it was not read: it says what removed it."""
+    gone = replace(reading(None), cpu_policy="static", at_ns=3 * SECOND)
+
+    assert seen(gone, state_writes=(wrote(2, "rm", "removed"),)).reason.endswith(
+        "the file was not read; cpu_manager_state was removed by rm (pid 7) at 01:00:02.000 UTC"
+    )

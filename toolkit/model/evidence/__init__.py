@@ -27,6 +27,7 @@ from toolkit.model.evidence.interrupts import InterruptEvidence
 from toolkit.model.evidence.masks import MaskEvidence, ThreadMask
 from toolkit.model.evidence.memory import MemoryEvidence
 from toolkit.model.evidence.node import HotplugEvent, HotplugEvidence, OwnEvidence, SystemEvidence, WaitEvidence
+from toolkit.model.evidence.state_writes import StateWrite, StateWriteEvidence
 from toolkit.model.evidence.stated import Runtime, StatedEvidence
 from toolkit.model.evidence.switches import CpuUse, Intruder, Joinings, OwnerClass, SwitchEvidence, UsageBin
 from toolkit.model.evidence.window import ClaimChangeEvidence, Environment, Transition, WindowEvidence
@@ -49,6 +50,7 @@ __all__ = [
     "Joinings",
     "OwnerClass",
     "Runtime",
+    "StateWrite",
     "ThreadMask",
     "ThrottledBelow",
     "Transition",
@@ -65,6 +67,7 @@ class Evidence(
     ControlEvidence,
     ClaimChangeEvidence,
     MemoryEvidence,
+    StateWriteEvidence,
     WriteEvidence,
     ActionEvidence,
     InterruptEvidence,

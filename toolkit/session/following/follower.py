@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 
 from probes.cgroups.bandwidth import lineage
@@ -68,6 +69,7 @@ class Follower:
         """When the last one began that was applied, whatever it said."""
         self._cgroups: frozenset[str] = frozenset()
         """All that the last reading that was applied named."""
+        self._state_folder: Path | None = None
         self._lock = threading.Lock()
 
     def first(self) -> ClaimSet:
@@ -182,6 +184,9 @@ class Follower:
         self._unwatched.note(why | {name: reason for name, reason in refused.items() if reason}, opened.observer)
         self._beside = tuple(claim for claim in reading.claims.claims if not claim.kind.carries_tasks)
         self._base = replace(reading.claims, claims=(), pods_root=self._root(opened, reading))
+        if reading.state_folder not in (None, self._state_folder):
+            opened.observer.watch_state_files(reading.state_folder)
+            self._state_folder = reading.state_folder
         before = {claim.name: claim for claim in self._now.claims if not claim.kind.carries_tasks}
         self._publish()
         self._promise_beside(opened, before)

@@ -13,7 +13,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Coverage, Environment, Evidence, HotplugEvent, ThreadMask
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.memory_units import NO_LIMIT, limit_in_force
-from toolkit.model.node_reading import STATE_WRITTEN, UNIFIED, NodeReading, RuntimeContainer
+from toolkit.model.node_reading import MEMORY_WRITTEN, STATE_WRITTEN, UNIFIED, NodeReading, RuntimeContainer
 from toolkit.model.runtimes import INIT_NAMES
 from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.claims import NodeClaims, Promise
@@ -212,12 +212,13 @@ def state_readings(reading: NodeReading, node: NodeClaims, online: CpuSet) -> tu
             union_known=node.settings.union_known,
             reserved_cpus=None if node.settings.problem else node.claims.reserved_cpus,
             strict_reservation=node.claims.strict_reservation,
-            cpu_written_at=_moment(reading.read_at_s.get(STATE_WRITTEN)),
+            cpu_written_at=moment_of(reading.read_at_s.get(STATE_WRITTEN)),
+            memory_written_at=moment_of(reading.read_at_s.get(MEMORY_WRITTEN)),
         ),
     )
 
 
-def _moment(epoch_s: float | None) -> str:
+def moment_of(epoch_s: float | None) -> str:
     """Write a file's time; a capture is another's: what is no time is none."""
     if epoch_s is None or not 0 < epoch_s < LAST_S:
         return ""

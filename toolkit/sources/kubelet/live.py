@@ -16,7 +16,8 @@ from pathlib import Path
 
 from toolkit import presence
 from toolkit.errors import InputError
-from toolkit.model.node_reading import KUBELET_STARTED, STATE_REWRITTEN, STATE_WRITTEN, NodeReading
+from toolkit.model.node_reading import KUBELET_STARTED, MEMORY_WRITTEN, STATE_REWRITTEN, STATE_WRITTEN, NodeReading
+from toolkit.model.state_files import CPU_FILE, MEMORY_FILE
 from toolkit.sources.kubelet import allocated, config_files, kept, live_files, pod_folders, pod_list
 from toolkit.sources.kubelet.absent_parts import allocates
 from toolkit.sources.kubelet.bundle import MAIN_CONFIG, reading_of
@@ -101,12 +102,11 @@ class LiveNode:
         """Read everything."""
         places = self.places
         self._at("state_read")
-        for part in ("cpu", "memory"):
-            name = f"{part}_manager_state"
+        for part, name, when in (("cpu", CPU_FILE, STATE_WRITTEN), ("memory", MEMORY_FILE, MEMORY_WRITTEN)):
             self._file(f"{part}_state", self.kubelet_root / name, f"kubelet/{name}")
             # Asked after the file was read, so that what was read is no younger.
-            if part == "cpu" and (written_s := self._state_written_s()) is not None:
-                self.times[STATE_WRITTEN] = written_s
+            if (written_s := self._state_written_s(name)) is not None:
+                self.times[when] = written_s
         self._metrics()
         self._allocated()
         self._at("cgroup_read")
@@ -189,10 +189,10 @@ class LiveNode:
             self.files[name], self.paths[name] = data, self.places.of_node(path)
         return data
 
-    def _state_written_s(self) -> float | None:
-        """Return when the CPU manager's file was written last; ``None``: it does not exist."""
+    def _state_written_s(self, name: str = CPU_FILE) -> float | None:
+        """Return when a state file was written last; ``None``: it does not exist."""
         with contextlib.suppress(OSError):
-            return self.places.target(self.kubelet_root / "cpu_manager_state").lstat().st_mtime
+            return self.places.target(self.kubelet_root / name).lstat().st_mtime
         return None
 
     def _allocated(self) -> None:

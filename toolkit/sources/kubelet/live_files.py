@@ -19,6 +19,7 @@ from toolkit.errors import InputError
 from toolkit.host.cgroup_paths import directories
 from toolkit.host.procfs import ticks_of
 from toolkit.model.node_reading import UNIFIED, V1
+from toolkit.model.state_files import KUBELETS
 from toolkit.regular_file import read_regular, regular_descriptor
 from toolkit.sources.kubelet.flags import arguments_of, serves
 from toolkit.sources.kubelet.pod_paths import ROOT
@@ -44,8 +45,8 @@ MAX_DEPTH = 12
 _CPU_LINES = ("cpu[0-9]*/topology/*", "cpu[0-9]*/cache/index*/*", "cpu[0-9]*/online")
 
 
-EMBEDDING = (b"k3s-server", b"k3s-agent", b"microshift", b"kubelite")
-"""Programs that are a kubelet among other things: k3s, MicroShift, MicroK8s."""
+EMBEDDING = tuple(name.encode() for name in KUBELETS if name != "kubelet")
+"""Programs that are a kubelet among other things."""
 
 
 def read_bytes(path: Path | str) -> tuple[bytes | None, str]:

@@ -6,12 +6,13 @@ by itself. Later the file is shown as it is, absent or empty, and no old word of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from toolkit.model.node_reading import MissingPart
+from toolkit.model.node_reading import MEMORY_WRITTEN, STATE_WRITTEN, MissingPart
 from toolkit.model.state_files import StateReading
 from toolkit.sources.kubelet.costs import COSTS
+from toolkit.sources.kubelet.evidence import moment_of
 from toolkit.sources.kubelet.followed_claims import Followed
 from toolkit.sources.kubelet.held_state import HeldState
 
@@ -29,9 +30,19 @@ class Stated:
         self._gone_ns: int | None = None
         """Since when there is none, after there was one."""
 
-    def of(self, now: Followed, held: HeldState, now_ns: int, wait_ns: int) -> tuple[StateReading, ...]:
-        """Return what is shown now. :param wait_ns: a reconcile, and slack."""
-        found = [self._whole(one, held, now_ns, wait_ns) for one in now.states(held.instead, lost=held.lost)]
+    def of(
+        self, now: Followed, held: HeldState, now_ns: int, wait_ns: int, written: Mapping[str, float]
+    ) -> tuple[StateReading, ...]:
+        """Return what is shown now.
+
+        :param wait_ns: a reconcile, and slack. :param written: the files' own times, as in ``times.json``.
+        """
+        times = [moment_of(written.get(name)) for name in (STATE_WRITTEN, MEMORY_WRITTEN)]
+        said = [
+            replace(one, cpu_written_at=times[0], memory_written_at=times[1])
+            for one in now.states(held.instead, lost=held.lost)
+        ]
+        found = [self._whole(one, held, now_ns, wait_ns) for one in said]
         return tuple(one for one in found if one is not None)
 
     def _whole(self, one: StateReading, held: HeldState, now_ns: int, wait_ns: int) -> StateReading | None:
@@ -43,6 +54,7 @@ class Stated:
                 shown,
                 cpu=self._cpu.cpu,
                 cpu_policy=self._cpu.cpu_policy,
+                cpu_written_at=self._cpu.cpu_written_at,
                 union_known=self._cpu.union_known,
                 reserved_cpus=self._cpu.reserved_cpus,
                 strict_reservation=self._cpu.strict_reservation,
@@ -54,7 +66,12 @@ class Stated:
         elif self._memory is not None:
             self._gone_ns = now_ns if self._gone_ns is None else self._gone_ns
             if now_ns - self._gone_ns < wait_ns:
-                shown = replace(shown, memory=self._memory.memory, memory_policy=self._memory.memory_policy)
+                shown = replace(
+                    shown,
+                    memory=self._memory.memory,
+                    memory_policy=self._memory.memory_policy,
+                    memory_written_at=self._memory.memory_written_at,
+                )
             else:
                 self._memory = None
         return shown
