@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from tests.integration.account import Left, Outside
@@ -43,14 +43,19 @@ def leaves_differ(expected: Iterable[Left], seen: Iterable[SeenLeft]) -> list[st
     return lines + [f"missed: {one.claim}: {one.actor} {sorted(one.tids)} left at {one.from_ns}" for one in due]
 
 
-def is_due_to_leaves(reason: str, expected: Iterable[Left]) -> bool:
-    """Return whether a verdict is undecided for nothing but tasks that left: each part names one that did."""
-    tids = {tid for one in expected for tid in one.tids}
+def is_due_to_leaves(subject: str, reason: str, expected: Iterable[Left], claims: Collection[str]) -> bool:
+    """Return whether a verdict is undecided for nothing but tasks that left: each part names one that did.
+
+    They left the claim that the verdict is about: another's leave is no doubt of it. A verdict that is about no claim
+    rests on all. A rule that is undecided by itself, and any other doubt of its evidence, has a part of its own, and
+    stands before these; so does what is only counted (``and 2 more``).
+    """
+    tids = {tid for one in expected if subject not in claims or one.claim == subject for tid in one.tids}
     named = [_LEFT.fullmatch(part) for part in reason.split("; ")]
     return all(found is not None and int(found[1]) in tids for found in named)
 
 
-_LEFT = re.compile(r".* \(pid (\d+)\) left its cgroup for .*: what it was promised did not hold it")
+_LEFT = re.compile(r"[^ ,:]+ \(pid (\d+)\) left its cgroup for [^ ,:]+, .*: what it was promised did not hold it")
 
 
 def differences(expected: dict[tuple[str, str], Outside], seen: Iterable[Seen], hidden_arrivals: int = 0) -> list[str]:

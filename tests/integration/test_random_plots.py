@@ -22,6 +22,7 @@ from tests.integration.plot_windows import (
     CONTAINMENT,
     EXCLUSIVE,
     HEALTH,
+    HOMES,
     MASK,
     Said,
     disagreements,
@@ -54,11 +55,11 @@ LONG_STOP_S = 1.0
 
 
 def undecided(said: Said, left: tuple[Left, ...]) -> list[str]:
-    """Return why this window is not decided, a line for each verdict; that planted leaves are doubts is right."""
+    """Return why this window is not decided, a line for each verdict; a claim's own planted leaves are right doubts."""
     return [
         f"{rule} {subject}: {reason}"
         for rule, subject, reason in said.of("undecided")
-        if rule in JUDGED and not is_due_to_leaves(reason, left)
+        if rule in JUDGED and not is_due_to_leaves(subject, reason, left, HOMES)
     ]
 
 

@@ -156,8 +156,12 @@ def test_a_doubt_is_a_leaves_only_if_each_part_of_it_names_one_that_left() -> No
         "a (pid 7) left its cgroup for /, moved by director (pid 3) at 07:19:04.738 UTC: what it was promised did not"
     )
     right += " hold it"
-    assert is_due_to_leaves(right, expected)
-    assert is_due_to_leaves(f"{right}; {right}", expected)
-    assert not is_due_to_leaves(right.replace("pid 7", "pid 9"), expected)
-    assert not is_due_to_leaves(f"{right}; 2 events were lost", expected)
-    assert not is_due_to_leaves(right, ())
+    known = ("db", "web")
+    assert is_due_to_leaves("db", right, expected, known)
+    assert is_due_to_leaves("db", f"{right}; {right}", expected, known)
+    assert is_due_to_leaves("evidence", right, expected, known)
+    assert not is_due_to_leaves("web", right, expected, known)
+    assert not is_due_to_leaves("db", right.replace("pid 7", "pid 9"), expected, known)
+    for doubt in (f"{right}; 2 events were lost", f"2 events were lost, {right}", f"{right} (and 1 more)"):
+        assert not is_due_to_leaves("db", doubt, expected, known)
+    assert not is_due_to_leaves("db", right, (), known)

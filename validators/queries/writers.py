@@ -35,6 +35,7 @@ READ_NS = 20_000_000
 """A reading is dated when it begins, and one file of it may be read so much later."""
 NAMELESS = "a process that has ended"
 """Stands where the name of a process would."""
+UNTOLD = "by a process that the kernel reports to CAP_SYS_ADMIN alone"
 EVER_NS = -(1 << 62)
 """``after_ns`` where no reading before was right."""
 
@@ -131,6 +132,8 @@ def of_state(evidence: Evidence, file: str, measures: dict[str, Measure], *, see
 
 
 def _state_written(evidence: Evidence, row: StateWrite) -> str:
+    if not row.pid:
+        return f"{row.did} {when(evidence, row.at_ns)}, {UNTOLD}"
     return f"{row.did} {by(evidence, row.comm or NAMELESS, row.pid, row.at_ns, own=row.own)}"
 
 

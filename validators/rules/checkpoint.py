@@ -207,6 +207,11 @@ RULE = Rule(
             started. On a followed node a file that is absent or empty is taken for a restart of the kubelet for one
             reconcile period and 5 s: for that time the file's last content is used.
 
+            The reason of a failure ends with what changed the file before it was wrong, and when (fanotify, on a
+            followed node; a write through a mapping, or by another machine on a network file system, is not seen).
+            Where that is not known it is the file's own time, and why. What a kubelet wrote is named as such, with the
+            last change before it by anything else: a kubelet that starts takes what the file says for its own.
+
             A scenario runs without a kubelet: the files are those that pinproof's model writes for the plan. They are
             compared with the scenario's settings and this machine's memory, and the reason names the model.
         """),

@@ -303,6 +303,8 @@ def test_what_made_a_state_file_wrong_is_named() -> None:
     assert (verdict.measures["writer_comm"], verdict.measures["written_at_ms"]) == ("sed", 2500.0)
     nameless = seen(*readings, state_writes=(replace(by_hand, comm="", did="written"),))
     assert nameless.reason.endswith("was written by a process that has ended (pid 7) at 01:00:02.500 UTC")
+    unseen = seen(*readings, state_writes=(replace(by_hand, comm="", pid=0),))
+    assert unseen.reason.endswith("at 01:00:02.500 UTC, by a process that the kernel reports to CAP_SYS_ADMIN alone")
     late = seen(*readings, state_writes=(wrote(5, "sed"),))
     assert late.reason.endswith("is not known: it was so before the first change that was seen")
 
