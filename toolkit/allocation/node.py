@@ -6,7 +6,7 @@ It decides and remembers; it starts no container and touches no file. Source: ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from toolkit.allocation.admission import OUT_OF, Admission, AdmissionError, StartupError, invalid, topology_affinity
 from toolkit.allocation.budgets import as_seen
@@ -123,6 +123,24 @@ class Node:
             raise StartupError("memory-manager-start", str(error)) from None
         self._found.note("memory", text, self._memory_file(state))
         self.memory.start(state)
+
+    def take_over(
+        self, found: Checkpoints, pods: Iterable[Pod], containers: Mapping[str, tuple[str, str]] | None = None
+    ) -> None:
+        """Go on where the state files of a kubelet that runs stand, with its pods: nothing is admitted again.
+
+        :param containers: as in :class:`Node`. :raises CheckpointError: no kubelet of this release reads the files.
+        """
+        pod_level, wrapped = self.gates.pod_level_managers, self._wrapped
+        self.containers = dict(containers or {})
+        cpu = restore_cpu_state(
+            found.cpu, self.cpu_policy.name, pod_level=pod_level, wrapped=wrapped, containers=self.containers
+        )
+        policy = self.config.memory_manager_policy
+        memory = restore_memory_state(found.memory, policy, pod_level=pod_level, wrapped=wrapped)
+        self.cpu_state = self.cpu_state if cpu is None else cpu
+        self.memory.state = self.memory.state if not memory.nodes else memory
+        self.active = {pod.uid: pod for pod in pods}
 
     # Pods
 

@@ -35,6 +35,7 @@ from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.report.plan_difference import difference_table, plan_difference
 from toolkit.report.plan_text import render
 from toolkit.scenario_file import load_scenario
+from toolkit.session.planning.from_state import plan_from_state
 from toolkit.session.planning.kubelet_defects import KUBELET_DEFECT
 from toolkit.session.planning.plan_examined import examined
 from toolkit.session.planning.planned import plan_scenario
@@ -51,6 +52,7 @@ PATH = click.Path(path_type=Path)
 class _Planned:
     """One scenario with its plan. :param changed, after: scenario and plan with the changes of ``--diff``.
 
+    :param fresh: whether the plan begins with an empty node.
     :param found, found_after: what is wrong with either plan, its options, or on the machine beside it.
     :param version: of the kubelet that is asked about; empty: not known; ``None``: none is. :param cgroup_root: its
         ``cgroupRoot``.
@@ -65,6 +67,7 @@ class _Planned:
     cgroup_root: str = ""
     warnings: tuple[str, ...] = ()
     found: tuple[Finding, ...] = ()
+    fresh: bool = True
     found_after: tuple[Finding, ...] = ()
 
     @property
@@ -137,6 +140,8 @@ def command(
             capture=capture,
             version=kubelet_version,
             machine=sysroot is None,
+            # Another configuration or machine, or a change of it, is asked about as of an empty node.
+            state=kubelet_config is None and sysroot is None and not patch,
         )
         one = _of_kubelet(question, sysroot, patch, kubelet_config or capture or Path())
         # Of a captured machine only the topology is known.
@@ -168,7 +173,12 @@ def _of_scenarios(scenarios: Sequence[Path], root: Path, patch: dict[str, Any]) 
 
 def _of_kubelet(question: Question, sysroot: Path | None, patch: dict[str, Any], path: Path) -> _Planned:
     topology = question.topology or read_topology(sysroot or Path("/"))
-    planned = _planned(question.scenario, topology, patch, path)
+    if question.held is not None:
+        with named(path):
+            made, found = plan_from_state(question.scenario, question.held, topology)
+        planned = _Planned(scenario=question.scenario, topology=topology, plan=made, found=found, fresh=False)
+    else:
+        planned = _planned(question.scenario, topology, patch, path)
     return replace(planned, version=question.version, cgroup_root=question.cgroup_root, warnings=question.warnings)
 
 
@@ -188,7 +198,8 @@ def _planned(scenario: Scenario, topology: Topology, patch: dict[str, Any], path
 def _examined(work: _Planned, root: Path | None) -> _Planned:
     """Add the findings. :param root: where the machine's own files are, if they are known."""
     facts = None if root is None else read_isolation(SysTree(root), work.topology, work.cgroup_root)
-    work = replace(work, found=examined(work.scenario, work.topology, work.plan, facts))
+    of_plan = examined(work.scenario, work.topology, work.plan, facts, fresh=work.fresh)
+    work = replace(work, found=(*work.found, *of_plan))
     if work.changed is None or work.after is None:
         return work
     return replace(work, found_after=examined(work.changed, work.topology, work.after, facts))

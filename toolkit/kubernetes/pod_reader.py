@@ -176,14 +176,17 @@ class _Metadata(Part):
         return {**data, "uid": name if namespace == "default" else f"{namespace}.{name}"}
 
 
-class _Manifest(Part):
+class _Named(Part):
     metadata: Annotated[_Metadata, expected("a mapping with the pod's name")] = needed()
-    spec: Annotated[_Spec, expected("a mapping with the pod's containers")] = needed()
 
     @model_validator(mode="before")
     @classmethod
     def _head(cls, data: object) -> object:
         return head(data, "v1", "Pod", EXPECTED)
+
+
+class _Manifest(_Named):
+    spec: Annotated[_Spec, expected("a mapping with the pod's containers")] = needed()
 
 
 class _Identity(Part):
@@ -219,6 +222,19 @@ def read_submitted_pod(data: object, where: str) -> Pod:
     except InputError as error:
         pod = replace(pod, invalid=str(error))
     return with_defaults(pod)
+
+
+def read_offered_pod(data: object, where: str) -> Pod:
+    """Read a manifest as one offers it to the API: of what cannot be read only the name is kept, with the reason.
+
+    :raises InputError: it is no Pod with a name.
+    """
+    try:
+        return read_submitted_pod(data, where)
+    except InputError as error:
+        manifest = read_document(_Named, data, where, EXPECTED)
+        one = manifest.metadata
+        return Pod(uid=one.uid, name=one.name, namespace=one.namespace, containers=(), invalid=str(error))
 
 
 def _read(data: object, where: str) -> Pod:

@@ -147,6 +147,8 @@ class Scenario:
     requires: Requirements = field(default_factory=Requirements)
     policy: ExclusivePolicy = ExclusivePolicy.K8S
     kubelet: dict[str, Any] = field(default_factory=dict)
+    of_kubelet: bool = False
+    """Whether it is made of a kubelet's own files and a user's own pods, to be planned only. No file says so."""
     kubelet_version: str = ""
     """Of the kubelet that is asked; empty: that of the model. No file says so."""
     pods: tuple[dict[str, Any], ...] = ()

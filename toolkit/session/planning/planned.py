@@ -16,7 +16,7 @@ from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.kubernetes.kubelet_version import series_of
 from toolkit.kubernetes.node_config import NodeConfig, read_settings
 from toolkit.kubernetes.pod import Pod
-from toolkit.kubernetes.pod_reader import read_pod, read_submitted_pod
+from toolkit.kubernetes.pod_reader import read_offered_pod, read_pod, read_submitted_pod
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import Plan, QosClass
 from toolkit.model.scenario import Scenario
@@ -95,6 +95,17 @@ def config_of(scenario: Scenario) -> NodeConfig:
     return config.of_series(series_of(scenario.kubelet_version, where)) if scenario.kubelet_version else config
 
 
+def read_pods(scenario: Scenario, config: NodeConfig, machine: Machine) -> list[Pod]:
+    """Return the scenario's pods on a machine; one that the API refuses stays, with the reason.
+
+    :raises InputError: a manifest is none, or cannot be read; of a user's own pods one without a name only.
+    """
+    where = f"scenario {scenario.name}"
+    manifests = resolve(scenario.pods, config, machine, where)
+    read = read_offered_pod if scenario.of_kubelet else read_submitted_pod
+    return [read(pod, f"{where}: pod {i}") for i, pod in enumerate(manifests)]
+
+
 def plan_scenario(scenario: Scenario, topology: Topology, *, quirks: bool = False) -> Plan:
     """Compute what the kubelet would decide for the scenario on this machine, once all pods are there and resized.
 
@@ -115,8 +126,7 @@ def plan_all(scenario: Scenario, topology: Topology, *, quirks: bool = False) ->
     config = config_of(scenario)
     machine = machine_of(topology)
     refuse_with_changes(scenario, where)
-    manifests = resolve(scenario.pods, config, machine, where)
-    pods = [read_submitted_pod(pod, f"{where}: pod {i}") for i, pod in enumerate(manifests)]
+    pods = read_pods(scenario, config, machine)
     start = partial(start_node, config, machine, quirks=quirks, predicate=scenario.predicate)
     if scenario.resizes:
         if scenario.departures:

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolkit.allocation.checkpoint.found import Checkpoints
 from toolkit.errors import InputError
 from toolkit.kubernetes.feature_gates import FeatureGates
 from toolkit.kubernetes.kubelet_fields import field_lines, unread_lines
 from toolkit.kubernetes.kubelet_version import is_modelled, is_upstream, series_of, warning
 from toolkit.kubernetes.node_config import NodeConfig
+from toolkit.kubernetes.pod_reader import read_offered_pod
 from toolkit.kubernetes.releases import DECISIONS, SIDECARS, series_text
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.scenario import Scenario
@@ -31,8 +33,26 @@ NAME = "kubelet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a captured node's pods hold.
+
+    :param known: how many of the scenario's pods, from the first, the node knows. :param files: its state files.
+    :param containers: the runtime's, id to (pod uid, name). :param refused: uid to reason and message of pods that the
+        node did not admit. :param ended: names of pods that have ended and that it lists still.
+    """
+
+    known: int
+    files: Checkpoints
+    containers: Mapping[str, tuple[str, str]]
+    refused: Mapping[str, tuple[str, str]]
+    ended: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked. :param topology: the capture's machine, if it is asked for. :param warnings: one line each.
+    """What is asked. :param held: what the captured node's pods hold; ``None``: an empty node is asked.
+
+    :param topology: the capture's machine, if it is asked for. :param warnings: one line each.
 
     :param version: of the kubelet; empty: not known. :param cgroup_root: its ``cgroupRoot``.
     """
@@ -40,6 +60,7 @@ class Question:
     scenario: Scenario
     cgroup_root: str = ""
     version: str = ""
+    held: Held | None = None
     topology: Topology | None = None
     warnings: tuple[str, ...] = ()
 
@@ -52,32 +73,82 @@ def ask(
     capture: Path | None = None,
     version: str = "",
     machine: bool = True,
+    state: bool = False,
 ) -> Question:
     """Read configuration and pods; what is not given comes from the capture.
 
     :param drop_ins: directory whose files are merged over ``config``.
     :param version: of the kubelet, where it is known; else that which the capture says.
     :param machine: whether the capture's machine is asked about, too.
+    :param state: whether the node is asked as it was captured, with what its pods hold: ``pods`` come beside these.
     :raises InputError: a file is wrong, or neither given nor in the capture.
     """
     reading = None if capture is None else read_capture(capture)
     found = load_configuration(config, drop_ins) if config is not None else _captured(reading, str(capture))
-    listed = load_pods(pods) if pods is not None else _pods(reading, str(capture))
-    ended = [pod for pod in listed if _has_ended(pod)]
-    manifests = tuple(pod for pod in listed if not _has_ended(pod))
+    new = load_pods(pods, read_offered_pod) if pods is not None else ()
+    state = state and reading is not None and bool(reading.pods or pods is None)
+    listed = _pods(reading, str(capture)) if state or pods is None else ()
+    known = tuple(pod for pod in listed if not _has_ended(pod))
+    manifests = (*known, *(pod for pod in new if not _has_ended(pod)))
+    ended = [pod for pod in (*listed, *new) if _has_ended(pod)]
     if not manifests:
         raise InputError(str(pods or capture), "only pods that have ended", "one that has not")
+    held = _held(reading, known, [pod for pod in listed if _has_ended(pod)]) if state and reading is not None else None
     version = version or (_said(reading, str(capture)) if reading is not None else "")
     asked = found.node.of_series(series_of(version, "--kubelet-version")) if version else found.node
     fields, warnings = _for_the_model(found.fields, asked.feature_gates, version)
     warnings = (*_of_release(found, asked, manifests, version), *warnings)
     files = str(capture) if config is None else file_names(config, drop_ins)
-    title = f"{files}, pods of {pods or capture}"
+    beside = f"{capture} and {pods}" if held is not None and pods is not None else f"{pods or capture}"
+    title = f"{files}, pods of {beside}"
     topology = capture_topology(reading, str(capture)) if reading is not None and machine else None
-    scenario = Scenario(name=NAME, title=title, kubelet=fields, kubelet_version=version, pods=manifests)
+    scenario = Scenario(
+        name=NAME, title=title, kubelet=fields, kubelet_version=version, pods=manifests, of_kubelet=True
+    )
     root = found.cgroup_root
+    left_out = _left_out(ended if held is None else [pod for pod in new if _has_ended(pod)])
     return Question(
-        scenario=scenario, cgroup_root=root, version=version, topology=topology, warnings=(*warnings, *_left_out(ended))
+        scenario=scenario,
+        cgroup_root=root,
+        version=version,
+        held=held,
+        topology=topology,
+        warnings=(*warnings, *left_out, *_devices(manifests)),
+    )
+
+
+def _held(reading: NodeReading, known: Sequence[Mapping[str, Any]], ended: Sequence[Mapping[str, Any]]) -> Held:
+    refused = {}
+    for pod in known:
+        status = mapping(pod.get("status"))
+        if status.get("phase") == "Failed":
+            refused[str(pod["metadata"].get("uid") or pod["metadata"]["name"])] = (
+                str(status.get("reason") or "Failed"),
+                str(status.get("message") or ""),
+            )
+    return Held(
+        known=len(known),
+        files=Checkpoints(reading.cpu_state, reading.memory_state),
+        containers={one.id: (one.pod_uid, one.name) for one in reading.containers or ()},
+        refused=refused,
+        ended=tuple(printable(str(pod["metadata"]["name"])) for pod in ended),
+    )
+
+
+def _devices(pods: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Name the pods that ask for devices: which ones a node has is in none of the files."""
+    asked: dict[str, set[str]] = {}
+    for pod in pods:
+        spec = mapping(pod.get("spec"))
+        for one in (*items(spec.get("initContainers")), *items(spec.get("containers"))):
+            limits = mapping(mapping(mapping(one).get("resources")).get("limits"))
+            for name in limits:
+                if "/" in name and not name.partition("/")[0].endswith("kubernetes.io"):
+                    asked.setdefault(name, set()).add(str(pod["metadata"]["name"]))
+    return tuple(
+        f"no device {printable(name)} is known here: planned as if it were not asked for: "
+        + ", ".join(map(printable, sorted(names)))
+        for name, names in sorted(asked.items())
     )
 
 

@@ -16,6 +16,8 @@ from toolkit.sources.kubelet.bundle_files import read_bundle_files
 DATA = Path(__file__).resolve().parents[3] / "data"
 CAPTURE = DATA / "captures" / "B1-4-gmix-and-rejections.tar.gz"
 """Two nodes of four CPUs; full-pcpus-only, single-numa-node, 0-1 reserved."""
+EMPTY = ("--capture", CAPTURE, "--kubelet-config", DATA / "kubelet" / "config.yaml")
+"""The same node without what its pods hold: a configuration that is given is asked about as of an empty node."""
 SCENARIOS = Path(validators.__file__).parent / "scenarios"
 PODS = """
 apiVersion: v1
@@ -125,7 +127,7 @@ def test_pods_of_one_name(tmp_path: Path) -> None:
     names = [{"namespace": "one"}, {"namespace": "two", "uid": "a"}, {"namespace": "two", "uid": "b"}]
     found = [{**pod, "metadata": {"name": "db", **name}} for name in names]
     (tmp_path / "pods.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": found}))
-    arguments = ("--capture", CAPTURE, "--pods", tmp_path)
+    arguments = (*EMPTY, "--pods", tmp_path)
     expected = ["one/db", "two/db (a)", "two/db (b)"]
     assert [pod["name"] for pod in answer(*arguments)["plan"]["pods"]] == expected
     assert all(f"{name}/main: " in plan(*arguments).stdout for name in expected)
@@ -153,7 +155,7 @@ def test_a_pod_that_has_ended_holds_no_cpus(tmp_path: Path, phase: str, *, ran: 
         {"metadata": {"name": "next"}, "spec": {"containers": [second]}},
     ]
     (tmp_path / "pods.json").write_text(json.dumps({"apiVersion": "v1", "kind": "PodList", "items": pods}))
-    arguments = ("--capture", CAPTURE, "--pods", tmp_path)
+    arguments = (*EMPTY, "--pods", tmp_path)
     document = answer(*arguments)
     assert cpus(document["plan"])["next/other"] == ("2-3" if left_out else "4-5")
     assert ("warnings" in document) is left_out
