@@ -159,7 +159,7 @@ def _lag(
                 # The state file's word is the later one: what wrote it says why.
                 file = (
                     writers.of_state(evidence, CPU_FILE, measures, seen_ns=since_ns)
-                    if promised.first_ns >= carried.first_ns
+                    if evidence.state_writes and promised.first_ns >= carried.first_ns
                     else ""
                 )
                 found.append((Outcome.FAILED, f"{text} (bound {bound}){file}"))

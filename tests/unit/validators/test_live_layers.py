@@ -17,7 +17,7 @@ from tests.unit.validators.live_layers_builder import (
     node,
     said,
 )
-from toolkit.model.evidence import Transition
+from toolkit.model.evidence import StateWrite, Transition
 from toolkit.model.evidence.node import HotplugEvent
 from toolkit.model.layers import ApiCpus, Layer
 from toolkit.model.verdict import Outcome
@@ -279,6 +279,19 @@ def test_drift_names_its_writer() -> None:
         "drift, no bound; cpuset.cpus of be/main was written by echo (pid 7) at 01:00:11.000 UTC: '0-1'"
     )
     assert verdict.measures["writer_pid"] == 7
+
+
+def test_lag_behind_a_state_file_names_what_changed_that() -> None:
+    """A file that was edited by hand, and well: ``checkpoint`` finds nothing. Not where the runtime's word is newer."""
+    by_hand = StateWrite(at_ns=int(12.9 * SECOND), file="cpu_manager_state", did="replaced", pid=7, comm="vi")
+    edited = node([(0, "0-3"), (12, "0-3"), (13, "0-2"), (29, "0-2")], SAME, SAME, state_writes=(by_hand,))
+    verdict = judged(edited)
+
+    assert verdict.outcome is Outcome.FAILED
+    assert verdict.reason.endswith("; cpu_manager_state was replaced by vi (pid 7) at 01:00:12.900 UTC")
+    assert verdict.measures["writer_comm"] == "vi"
+    later = judged(node(SAME, [(0, "0-3"), (12, "0-3"), (13, "0-2"), (29, "0-2")], SAME, state_writes=(by_hand,)))
+    assert "vi" not in later.reason
 
 
 @pytest.mark.parametrize(
