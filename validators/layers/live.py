@@ -103,7 +103,7 @@ def _judge(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, layers
     pairs = [Layer.RUNTIME, Layer.POD_RESOURCES] if layers.asked else [Layer.CGROUP, Layer.POD_RESOURCES]
     findings = [
         *owed.forgotten(forgotten, evidence, limit_ns, measures),
-        *owed.overlap(back, layers, evidence, measures),
+        *owed.overlap(back, layers, claims, evidence, measures),
         *(finding for lower in pairs for finding in _lag(layers, lower, claim, evidence, limit_ns, measures)),
         *_pool_as_own(layers, claim, limit_ns),
         *(_drift(claim, evidence, layers, limit_ns, measures) if layers.asked else ()),

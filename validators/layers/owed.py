@@ -5,11 +5,13 @@ Source: docs/facts.md K-kubelet-1, "Normal on a healthy node".
 
 from __future__ import annotations
 
+from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
-from toolkit.model.held import Held, Why
+from toolkit.model.held import Held
 from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Outcome
+from validators.intruders.given_early import given_early
 from validators.layers.claim_layers import ClaimLayers, Stretch
 from validators.queries import file_history, view
 from validators.wording import moment, seconds
@@ -39,7 +41,9 @@ def forgotten(rows: list[Held], evidence: Evidence, limit_ns: int, measures: dic
     return found
 
 
-def overlap(back: list[Held], layers: ClaimLayers, evidence: Evidence, measures: dict[str, Measure]) -> list[Finding]:
+def overlap(
+    back: list[Held], layers: ClaimLayers, claims: ClaimSet, evidence: Evidence, measures: dict[str, Measure]
+) -> list[Finding]:
     """CPUs of others that it still had: measured, and failed beyond the bound.
 
     When the runtime was asked again is when that was known at the latest: a node that is read seldom may have done it
@@ -59,8 +63,8 @@ def overlap(back: list[Held], layers: ClaimLayers, evidence: Evidence, measures:
                 f"which were promised away, for {seconds(until_ns - one.from_ns)} "
                 f"(bound {seconds(due_ns - one.from_ns)})"
             )
-            if one.why is Why.TAKEN:
-                text += "; they are another pod's by now, its own pod has ended for the kubelet, and it still runs"
+            if early := given_early(one, claims, evidence):
+                text += f"; {early}"
             if outcome is Outcome.UNDECIDED:
                 text += f", or less: {Layer.CGROUP} was not read at the bound"
             found.append((outcome, text))

@@ -13,6 +13,7 @@ from toolkit.text.wording import NOT_NAMED
 from toolkit.timeline.ran import Ran
 from validators.credibility.agreement import ROWLESS_RUN_NS
 from validators.intruders import possession
+from validators.intruders.given_early import with_early
 from validators.queries import file_history, hotplug, leaves, timeline, view, writers
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
@@ -38,7 +39,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     inside = nested((claim.name, claim.cgroup) for claim in claims.claims)
     # A claim below another's cgroup must keep to its CPUs, too: all workload but ephemeral containers.
     keeping = {claim.name: claim for claim in claims.claims if claim.kind is SubjectKind.CONTAINER}
-    return tuple(
+    found = [
         _judge(
             claim,
             evidence,
@@ -56,7 +57,9 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
             leaves.elsewhere_ns(claim, claims, evidence),
         )
         for claim in claims.claims
-    )
+    ]
+    where = {name: CpuSet.of(row.cpu for row in rows if row.outside) for name, rows in use.items()}
+    return tuple(with_early(one, where.get(one.subject, CpuSet()), claims, evidence) for one in found)
 
 
 def _judge(

@@ -11,6 +11,7 @@ from toolkit.model.measures import sets, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.timeline.saved import lives
 from validators.intruders import foreign, ownership, possession
+from validators.intruders.given_early import early_of
 from validators.queries import view
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
@@ -53,10 +54,9 @@ def _judge(now: Claim, own: list[Claim], claims: ClaimSet, evidence: Evidence) -
     measures: dict[str, Measure] = {"cpus": text, "policy": str(claims.policy), **seen.measures()}
     verdict = Judgement(ID, claim.name, measures, violations)
     if violations:
-        return verdict(
-            Outcome.FAILED,
-            f"{_names(violations)} ran {foreign.total_ns(violations) / 1e6:.3f} ms on its exclusive {named}",
-        )
+        ran = f"{_names(violations)} ran {foreign.total_ns(violations) / 1e6:.3f} ms on its exclusive {named}"
+        early = early_of(frozenset(one.claim for one in violations), cpus, claims, evidence)
+        return verdict(Outcome.FAILED, f"{ran}; {early}" if early else ran)
     if unknown_set:
         return verdict(Outcome.UNDECIDED, NOT_KNOWN)
     if evidence.coverage.switches_judged <= 0:

@@ -53,8 +53,9 @@ def node(state: list[Word], asked: list[Word], cgroup: list[Word], threads: str 
     return replace(value, **changes)  # type: ignore[arg-type]
 
 
-def judged(seen: Evidence) -> Verdict:
-    (verdict,) = layers_agree.RULE.check(claim_set(BE, reconcile_period_s=float(PERIOD_S)), seen)
+def judged(seen: Evidence, *others: Claim) -> Verdict:
+    """Judge ``be/main``. :param others: claims beside it."""
+    verdict, *_ = layers_agree.RULE.check(claim_set(BE, *others, reconcile_period_s=float(PERIOD_S)), seen)
     return verdict
 
 

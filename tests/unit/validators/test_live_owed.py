@@ -6,11 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.validators.evidence_builder import SECOND
+from tests.unit.validators.evidence_builder import SECOND, claim_set, evidence, use
 from tests.unit.validators.live_layers_builder import BE, SAME, Word, judged, node
+from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence import Evidence
 from toolkit.model.held import FOREVER_NS, Held, Why
 from toolkit.model.verdict import Outcome
+from validators.registry import judge
+
+NEW = replace(BE, name="ex42/main", pod="ex42", cgroup="/new", cpus=CpuSet.parse("3"), isolation=Isolation.CONTAINER)
+"""The pod that the kubelet gave CPU 3."""
 
 
 def owed(since_s: int, due_s: int, until_s: int) -> Held:
@@ -30,12 +36,35 @@ def test_overlap_with_new_owners_is_measured_and_bounded(for_s: int, outcome: Ou
 
 
 def test_cpus_of_two_owners_are_failed_without_a_bound() -> None:
-    """For 3 s, and it is said why: no reconcile repairs it."""
+    """For 3 s, and it is said whose doing that is: the kubelet's, not the old owner's, which is just ending."""
     back = replace(owed(1, 1, 4), why=Why.TAKEN)
-    verdict = judged(node(SAME, SAME, SAME, held=(back,)))
+    verdict = judged(node(SAME, SAME, SAME, held=(back,)), NEW)
+    unknown = judged(node(SAME, SAME, SAME, held=(replace(back, to_ns=FOREVER_NS),)))
 
     assert verdict.outcome is Outcome.FAILED
-    assert "its own pod has ended for the kubelet, and it still runs" in verdict.reason
+    assert verdict.reason.endswith("; it is ending; the kubelet gave its CPU 3 to ex42/main 3.0 s before")
+    assert unknown.outcome is Outcome.FAILED
+    still = (
+        "; it is ending; the kubelet gave its CPU 3 to another pod 29.0 s before this window ended, and it still runs"
+    )
+    assert unknown.reason.endswith(still)
+
+
+def test_tasks_on_cpus_that_were_given_away_name_what_gave_them() -> None:
+    """The new owner's verdict and the old owner's name the kubelet; one that was given nothing early does not."""
+    row = replace(use("web", 3, run_ns=SECOND), out_of_set_switches=3, out_of_set_ns=SECOND)
+    early = Held(claim="web", cpus=CpuSet.parse("3"), why=Why.TAKEN, from_ns=SECOND, due_ns=SECOND, to_ns=2 * SECOND)
+    base = evidence()
+    seen = replace(base, cpu_use=(*base.cpu_use, row))
+
+    def reasons(found: Evidence) -> list[str]:
+        verdicts = judge(claim_set(), found)
+        about = {("exclusive-cpus", "db"), ("cpuset-containment", "web")}
+        return [one.reason for one in verdicts if (one.rule, one.subject) in about and one.outcome is Outcome.FAILED]
+
+    said = "it is ending; the kubelet gave its CPU 3 to db 1.0 s before"
+    assert [said in reason for reason in reasons(replace(seen, held=(early,)))] == [True, True]
+    assert [said in reason for reason in reasons(replace(seen, held=(replace(early, why=Why.OWED),)))] == [False, False]
 
 
 @pytest.mark.parametrize(
