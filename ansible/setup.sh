@@ -51,7 +51,7 @@ ready() {
 key=$(stamp_key)
 # A machine that was set up for the tests can also run.
 if [ "$level" = run ]; then ready $venv/.pinproof-run $venv/.pinproof-test && exit 0; else ready "$stamp" && exit 0; fi
-# One at a time; who waited finds it done. Services that a package starts must not keep the lock (-o).
+# One at a time; what waited finds it done. Services that a package starts must not keep the lock (-o).
 if [ -z "${PINPROOF_SETUP:-}" ] && command -v flock >/dev/null 2>&1 && mkdir -p .cache 2>/dev/null && [ -w .cache ]; then
 	PINPROOF_SETUP=alone exec flock -o .cache/setup.lock sh ansible/setup.sh "$level"
 fi

@@ -10,6 +10,7 @@ from probes.readings import Part, Reading, Readings
 from toolkit.model.blind_spots import BlindSpot, ScanGap, Witness
 from toolkit.model.evidence import ThreadMask
 from toolkit.model.evidence.masks import MaskCoverage, MaskEvidence
+from toolkit.text.wording import and_more
 
 MAX_GAPS = 8
 """Claims of which a gap is reported by name; more are reported together."""
@@ -46,7 +47,7 @@ class MaskReading(Reading):
         strays = (spot for name, rows in sorted(self.strays.items()) for spot in stray_spots(name, rows))
         doubts = (
             BlindSpot(
-                text=texts[0] + (f" (and {len(texts) - 1} more threads)" if len(texts) > 1 else ""),
+                text=texts[0] + and_more(len(texts) - 1, "threads", aside=True),
                 witnesses=(Witness.MASKS,),
                 claim=name,
             )

@@ -94,10 +94,10 @@ class Sample:
             self._doubted[key] = times
         if times < STANDS:
             return ""
-        who = f"thread {before.tid} ({before.comm}) of {subject.name}"
+        named = f"thread {before.tid} ({before.comm}) of {subject.name}"
         if task is None:
-            return f"{who} is not among its threads in the kernel's list of all tasks"
-        return f"{who} has {_shown(before)} by /proc, and {_shown(task.thread)} by the kernel's list of all tasks"
+            return f"{named} is not among its threads in the kernel's list of all tasks"
+        return f"{named} has {_shown(before)} by /proc, and {_shown(task.thread)} by the kernel's list of all tasks"
 
     def _member(self, subject: Subject, tid: int) -> bool:
         return inside(read_control(self._root / f"proc/{tid}/cgroup") or "", "", subject.claim.cgroup)

@@ -23,6 +23,7 @@ from toolkit.host.cgroup_mounts import Hierarchy, read_control
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
+from toolkit.text.wording import and_more
 
 PATIENCE_NS = 500_000_000
 """How long a thread may be in one hierarchy alone: runtimes write to one after the other, and may lose the CPU between
@@ -132,7 +133,7 @@ def stray_spots(claim: str, strays: Collection[Stray]) -> list[BlindSpot]:
     for controller, (what, witnesses) in _BINDS.items():
         rows = sorted((row for row in strays if row.controller == controller), key=lambda row: row.tid)
         if rows:
-            more = f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
+            more = and_more(len(rows) - 1, aside=True)
             tree = "the v2 hierarchy" if controller == IDENTITY else f"the v1 hierarchy {controller}"
             spots.append(
                 BlindSpot(

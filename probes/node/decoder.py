@@ -18,6 +18,7 @@ from toolkit.model.evidence.node import (
     SystemEvidence,
     WaitEvidence,
 )
+from toolkit.text.wording import first_of
 
 Delays = Mapping[str, Mapping[int, int]]
 """Claim -> thread -> for how long it was runnable and waited (ns)."""
@@ -152,8 +153,7 @@ def hidden_spots(untraced: Untraced, frame: Frame) -> list[BlindSpot]:
         weak.setdefault(kinds, []).append(thread.name)
     return [
         BlindSpot(
-            text=f"this kernel hides threads from its tracepoints: {', '.join(names[:8])}"
-            + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+            text=f"this kernel hides threads from its tracepoints: {first_of(names, 8)}"
             + ("" if kinds else " (their switches are counted from /proc, and no watched CPU is theirs)")
             + _interrupted(untraced.switches, frame.options.sampler_hz),
             witnesses=kinds,

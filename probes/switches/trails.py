@@ -258,8 +258,8 @@ class Trails:
         heard_ns: int,
     ) -> int | None:
         """Return when the joining in which a thread was outside was complete; 0: none was, ``None``: not known yet."""
-        who = (piece.tid, piece.life, stay.ident)
-        if self._spent.with_stay(who, joined_ns, stay) > self._patience_ns:
+        task = (piece.tid, piece.life, stay.ident)
+        if self._spent.with_stay(task, joined_ns, stay) > self._patience_ns:
             return 0
         end = next((end for end in ends if end.joined_ns == joined_ns), None)
         if complete is None and end is not None:
@@ -295,14 +295,14 @@ class Spent:
         self._stays: dict[tuple[int, int, int], dict[int, tuple[int, int]]] = {}
         self._order: deque[tuple[int, tuple[int, int, int], int]] = deque()
 
-    def with_stay(self, who: tuple[int, int, int], joined_ns: int, stay: Stay) -> int:
+    def with_stay(self, task: tuple[int, int, int], joined_ns: int, stay: Stay) -> int:
         """Return what a thread (number, life, ident of the claim) has spent up to the end of this joining so far.
 
         A stay may be asked for again; it counts once.
         """
-        stays = self._stays.setdefault(who, {})
+        stays = self._stays.setdefault(task, {})
         if stay.from_ns not in stays:
-            self._order.append((stay.from_ns, who, stay.from_ns))
+            self._order.append((stay.from_ns, task, stay.from_ns))
         stays[stay.from_ns] = (joined_ns, stay.to_ns - stay.from_ns)
         while self._order and self._order[0][0] < stay.from_ns - KEEP_NS:
             _, old, from_ns = self._order.popleft()

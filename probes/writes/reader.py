@@ -85,7 +85,7 @@ class Writes(Side):
             self._files.update(name.encode().ljust(NAME_BYTES, b"\0"), struct.pack("=I", 1))
         found = attach_optional(self.loaded, "on_control_write", "on_write_exit")
         if isinstance(found, str):
-            self.blind_spots.append(f"who writes control files is not observed: {found}")
+            self.blind_spots.append(f"what writes control files is not observed: {found}")
             return
         self._program, self._link = found.program, found.link
         self.complete = found.name == "on_control_write"

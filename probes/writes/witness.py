@@ -142,7 +142,7 @@ class WriteWatch(Watch):
         witness, number = self._witness, self._window.number
         spots = list(witness.side.blind_spots)
         if witness.records.full:
-            spots.append("who writes control files is not observed of every cgroup: there is no room for more")
+            spots.append("what writes control files is not observed of every cgroup: there is no room for more")
         return WriteReading(
             writes=witness.side.of_window(number),
             earlier=tuple(witness.earlier.values()) if self._window.closed else (),

@@ -45,7 +45,7 @@ open("/proc/self/comm", "w").write(sys.argv[1])
 os.rename(sys.argv[2], sys.argv[3])
 os._exit(0)
 """
-NOT_SEEN = "who writes control files is not observed"
+NOT_SEEN = "what writes control files is not observed"
 WINDOW_S = 1.5
 
 

@@ -28,6 +28,7 @@ from toolkit.report.comparison_markdown import render_markdown
 from toolkit.report.comparison_table import render_comparison
 from toolkit.session.index import gated_measures, promises_digest
 from toolkit.store import load_session, window_paths
+from toolkit.text.wording import and_more
 from toolkit.verbs import VERBS
 from validators.registry import measure_of
 
@@ -130,7 +131,7 @@ def _sides(*sides: Sequence[Path]) -> list[list[Observed]]:
     unproven: list[Path] = []
     found = [[_read(place, unproven) for path in side for place in _places(located(path))] for side in sides]
     if unproven:
-        more = f" and {len(unproven) - 1} more" if len(unproven) > 1 else ""
+        more = and_more(len(unproven) - 1)
         note = "there is no evidence beside it: its index is taken as it is"
         say_line(f"pinproof: {unproven[0]}{more}: {note}", err=True)
     return found

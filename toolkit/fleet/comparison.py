@@ -34,6 +34,7 @@ from toolkit.fleet.values import (
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.serde import to_data
 from toolkit.model.verdict import Outcome
+from toolkit.text.wording import first_of
 
 SEVERITY = {Outcome.PASSED: 0, Outcome.SKIPPED: 1, Outcome.UNDECIDED: 2, Outcome.FAILED: 3}
 _NODE = ("reserved_cpus", "strict_reservation", "policy", "noise_budget_ns_per_s", "transition_limit_ms")
@@ -197,8 +198,7 @@ def _told(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, str
 
 def _listed(names: Iterable[str]) -> str:
     every = sorted({name or "not known" for name in names})
-    more = f" and {len(every) - MAX_NAMED} more" if len(every) > MAX_NAMED else ""
-    return ", ".join(every[:MAX_NAMED]) + more if every else "none"
+    return first_of(every, MAX_NAMED) or "none"
 
 
 def _groups(asked: Asked) -> list[Group]:

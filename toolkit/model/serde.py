@@ -19,6 +19,7 @@ from toolkit.errors import InputError
 from toolkit.model.cpuset import MAX_ID
 from toolkit.text import json_text
 from toolkit.text.names import printable
+from toolkit.text.wording import and_more
 
 T = TypeVar("T")
 CpuId = Annotated[int, Field(ge=0, le=MAX_ID)]
@@ -59,7 +60,7 @@ def first_problem(error: ValidationError) -> str:
     if problem["type"] == "missing":
         return f"{place} is missing"
     problem_text = _SHAPES.get(problem["type"], problem["msg"].removeprefix("Value error, "))
-    return f"{place}: {problem_text}{_shown(problem.get('input'))}" + (f" and {more} more" if more else "")
+    return f"{place}: {problem_text}{_shown(problem.get('input'))}" + and_more(more)
 
 
 def first_place(error: ValidationError) -> tuple[int | str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from toolkit.fleet.values import BETTER, SAME, SUSPECT, UNDECIDED, WORSE, Comparison, MeasureChange, VerdictChange
 from toolkit.report.layout import bullets, fitted, paragraph
-from toolkit.text.wording import count
+from toolkit.text.wording import count, first_lines
 
 MAX_UNDECIDED = 12
 """Measures that the repeats cannot judge and that are shown: those that differ most."""
@@ -118,9 +118,7 @@ def _open(comparison: Comparison) -> Iterable[str]:
     if not notes:
         return
     different = most_different(comparison)
-    shown = [measured(one) for one in different[:MAX_UNDECIDED]]
-    if len(different) > MAX_UNDECIDED:
-        shown.append(f"and {len(different) - MAX_UNDECIDED} more (--json)")
+    shown = first_lines([measured(one) for one in different], MAX_UNDECIDED, "(--json)")
     head = "Differ, but cannot be judged" if shown else ""
     yield "\n".join(filter(None, ("Measures that could not be judged", bullets(notes))))
     if shown:

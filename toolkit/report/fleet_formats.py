@@ -24,6 +24,7 @@ from toolkit.report.fleet_table import (
     was,
 )
 from toolkit.report.text import printable
+from toolkit.text.wording import and_more
 
 MARKDOWN_BYTES = 60_000
 """As much as a comment on a pull request may hold (65,536 characters on GitHub), with room for what posts it."""
@@ -135,7 +136,7 @@ def _section(text: str, title: str, lines: Sequence[str], most: int = 100) -> st
     for place, line in enumerate(lines):
         added = f"- {line}\n"
         if place >= most or len((text + added).encode()) > MARKDOWN_BYTES - 400:
-            return text + f"- and {len(lines) - place} more\n"
+            return text + f"-{and_more(len(lines) - place)}\n"
         text += added
     return text
 
@@ -149,7 +150,7 @@ def _table(text: str, rows: Sequence[Node]) -> str:
         added = f"| `{clean(row.host)}` | {row.outcome} | {clean(row.cause)} |\n"
         size += len(added.encode())
         if size > MARKDOWN_BYTES - 100:
-            return text + f"\nand {len(rows) - place} more\n"
+            return text + f"\n{and_more(len(rows) - place).lstrip()}\n"
         text += added
     return text
 

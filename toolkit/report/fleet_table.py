@@ -10,12 +10,14 @@ from toolkit.fleet.values import WaiverState
 from toolkit.model.node_record import NodeOutcome
 from toolkit.report.layout import bullets, fitted, paragraph
 from toolkit.report.text import printable
-from toolkit.text.wording import count, digits
+from toolkit.text.wording import and_more, count, digits, first_lines, first_of
 
 ALL_ROWS = 20
 """Of so many nodes each has a row; of more only those that are not green, unless all are asked for."""
 MAX_ROWS = 60
 MAX_LINES = 10
+EVERY = "(--verbose, --json)"
+"""Where the rest is, of a list that is cut."""
 NAMES = 8
 
 
@@ -59,8 +61,12 @@ def counted(counts: Mapping[NodeOutcome, int]) -> str:
 
 
 def _more(lines: Sequence[str], most: int) -> list[str]:
-    cut = [f"and {len(lines) - most} more (--verbose, --json)"] if len(lines) > most else []
-    return [*lines[:most], *cut]
+    return first_lines(lines, most, EVERY)
+
+
+def _rest(left: int) -> str:
+    """Return the line below a table that is cut."""
+    return f"\n{and_more(left).lstrip()} {EVERY}" if left > 0 else ""
 
 
 def _new(answer: FleetAnswer, most: int) -> str:
@@ -94,8 +100,7 @@ def was(outcome: NodeOutcome | None) -> str:
 
 def named(hosts: Sequence[str], most: int = NAMES) -> str:
     """Name hosts, the first few of many."""
-    more = f" and {len(hosts) - most} more" if len(hosts) > most else ""
-    return ", ".join(hosts[:most]) + more
+    return first_of(hosts, most)
 
 
 def rule_line(one: RuleFound) -> str:
@@ -115,7 +120,7 @@ def _rules(title: str, rules: Sequence[RuleFound], most: int) -> str:
         for one in rules[:most]
     ]
     text = f"{title}\n" + fitted(rows, ("rule", "outcome", "nodes", "class", "such as"), (3, 4), (0.4, 0.6))
-    return text + (f"\nand {len(rules) - most} more (--verbose, --json)" if len(rules) > most else "")
+    return text + _rest(len(rules) - most)
 
 
 def _such(one: RuleFound) -> str:
@@ -150,7 +155,7 @@ def _nodes(nodes: Sequence[Node], *, verbose: bool) -> str:
     rows = [(row.host, row.outcome.value, _cause(row)) for row in shown[:most]]
     title = "Nodes" if len(shown) == len(nodes) else "Nodes that are not green"
     text = f"{title}\n" + fitted(rows, ("node", "outcome", "why"), (2,), (1.0,))
-    return text + (f"\nand {len(shown) - most} more (--verbose, --json)" if len(shown) > most else "")
+    return text + _rest(len(shown) - most)
 
 
 def _cause(row: Node) -> str:

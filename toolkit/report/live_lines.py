@@ -18,7 +18,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.verdict import Offender, Outcome, Verdict
 from toolkit.report.causes import causes
-from toolkit.text.wording import brief, count, digits
+from toolkit.text.wording import brief, count, digits, first_of
 from toolkit.timeline.ran import Asked, Ran, as_counted
 
 TOP = 3
@@ -170,13 +170,13 @@ class Pending:
         found = []
         for claim, outside in sorted(self.outside.items()):
             threads = len(outside.threads)
-            who = count(threads, "thread") if threads else count(outside.switches, "switch", "switches")
-            found.append(f"{claim}: {who} on {_on(outside.cpus)}, {brief(outside.ns)} outside its CPUs")
+            what = count(threads, "thread") if threads else count(outside.switches, "switch", "switches")
+            found.append(f"{claim}: {what} on {_on(outside.cpus)}, {brief(outside.ns)} outside its CPUs")
         for (owner, kind), visitors in sorted(self.visitors.items()):
             if kind is OwnerClass.SYSTEM and visitors.tasks_ns.total() < FLOOR_NS:
                 continue
-            who = "system tasks" if kind is OwnerClass.SYSTEM else "tasks of other pods"
-            found.append(f"{owner}: {who} on its {_on(visitors.cpus)}: {_named(visitors.tasks_ns)}")
+            what = "system tasks" if kind is OwnerClass.SYSTEM else "tasks of other pods"
+            found.append(f"{owner}: {what} on its {_on(visitors.cpus)}: {_named(visitors.tasks_ns)}")
         found += [
             f"{cause.head.subject}: {cause.head.reason}{cause.behind and ' '}{cause.behind}"
             for cause in causes(self.differ[key] for key in sorted(self.differ))
@@ -206,5 +206,4 @@ def _on(cpus: set[int]) -> str:
 
 def _named(tasks_ns: Counter[str]) -> str:
     ranked = sorted(tasks_ns.items(), key=lambda entry: (-entry[1], entry[0]))
-    named = ", ".join(f"{comm} {brief(ns)}" for comm, ns in ranked[:TOP])
-    return f"{named} and {len(ranked) - TOP} more" if len(ranked) > TOP else named
+    return first_of([f"{comm} {brief(ns)}" for comm, ns in ranked], TOP)

@@ -10,7 +10,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerRole, Plan
 
 SYMBOLS = string.ascii_uppercase + string.digits
-SHARED, RESERVED, RESERVED_SHARED, NOBODY = ".", "#", "+", "-"
+SHARED, RESERVED, RESERVED_SHARED, NO_OWNER = ".", "#", "+", "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,6 @@ def owners(plan: Plan, online: CpuSet) -> tuple[Owner, ...]:
         Owner(symbol=SHARED, name="shared pool", cpus=(plan.default_cpus & online) - plan.reserved_cpus - taken),
         Owner(symbol=RESERVED_SHARED, name="reserved, in the shared pool", cpus=both & online),
         Owner(symbol=RESERVED, name="reserved", cpus=(plan.reserved_cpus & online) - plan.default_cpus - taken),
-        Owner(symbol=NOBODY, name="no owner", cpus=online - plan.default_cpus - plan.reserved_cpus - taken),
+        Owner(symbol=NO_OWNER, name="no owner", cpus=online - plan.default_cpus - plan.reserved_cpus - taken),
     )
     return tuple(owner for owner in (*result, *rest) if owner.cpus)

@@ -9,10 +9,10 @@ from xml.sax.saxutils import escape
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.topology import Topology
 from toolkit.report import page
-from toolkit.report.machine_owners import NOBODY, RESERVED, RESERVED_SHARED, SHARED, Owner
+from toolkit.report.machine_owners import NO_OWNER, RESERVED, RESERVED_SHARED, SHARED, Owner
 from toolkit.report.text import printable
 
-FIXED_COLOURS = {SHARED: "#dfe7ef", RESERVED: "#5b6470", RESERVED_SHARED: "#a9b4c0", NOBODY: "#ffffff"}
+FIXED_COLOURS = {SHARED: "#dfe7ef", RESERVED: "#5b6470", RESERVED_SHARED: "#a9b4c0", NO_OWNER: "#ffffff"}
 EXCLUSIVE_COLOURS = (
     "#e4572e", "#2e86ab", "#f3a712", "#669900", "#a23b72", "#3bb273", "#7768ae", "#e15554",
     "#4d9de0", "#c17c74", "#8cb369", "#d4a017", "#6a4c93", "#1982c4", "#ff924c", "#52796f",
@@ -85,7 +85,7 @@ def text_picture(topology: Topology, owners: tuple[Owner, ...], *, colour: bool 
     exclusive = [owner.symbol for owner in owners if owner.symbol not in FIXED_COLOURS]
 
     def cell(cpu: int) -> str:
-        symbol = of[cpu].symbol if cpu in of else NOBODY
+        symbol = of[cpu].symbol if cpu in of else NO_OWNER
         if not colour or symbol not in exclusive:
             return symbol
         return f"\x1b[30;{ANSI[exclusive.index(symbol) % len(ANSI)]}m{symbol}\x1b[0m"
@@ -141,7 +141,7 @@ def svg_picture(topology: Topology, owners: tuple[Owner, ...], title: str) -> st
                     for j, cpu in enumerate(core):
                         owner = of.get(cpu)
                         shade = fill[owner.name] if owner else "#ffffff"
-                        ink = "#ffffff" if owner and owner.symbol not in (SHARED, RESERVED_SHARED, NOBODY) else "#333"
+                        ink = "#ffffff" if owner and owner.symbol not in (SHARED, RESERVED_SHARED, NO_OWNER) else "#333"
                         tip = f"CPU {cpu}: {owner.name if owner else 'no owner'}"
                         body.append(
                             f'<g><title>{_text(tip)}</title><rect x="{left}" y="{top + j * CELL_H}" width="{CELL_W}" '

@@ -18,6 +18,7 @@ from toolkit.model.session import Session
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report.causes import causes
 from toolkit.report.text import printable
+from toolkit.text.wording import and_more
 from validators.registry import RULES
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
@@ -148,8 +149,8 @@ def _facts(title: str, rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 def _section(title: str, rows: Sequence[str]) -> Iterator[str]:
     yield from (f"## {title}", "")
     yield from (f"- {row}" for row in rows[:MAX_ROWS])
-    if len(rows) > MAX_ROWS:
-        yield f"- and {len(rows) - MAX_ROWS} more, in the evidence"
+    if more := and_more(len(rows) - MAX_ROWS):
+        yield f"-{more}, in the evidence"
     if not rows:
         yield "Nothing."
     yield ""

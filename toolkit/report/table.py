@@ -10,7 +10,7 @@ from toolkit.report.layout import bullets, paragraph
 from toolkit.report.summary import summary
 from toolkit.report.text import printable
 from toolkit.report.verdict_list import render_verdicts
-from toolkit.text.wording import count
+from toolkit.text.wording import and_more, count
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _THREADS = re.compile(r"[^\s,()]+ \(#\)(?:, [^\s,()]+ \(#\))*")
@@ -71,5 +71,5 @@ def _windows(result: Result) -> str:
         lines.append(
             bullets([f"window {one.number}, {one.started_at}, {one.duration_s:.1f} s: {found or one.outcome}"])
         )
-    more = sums.failed + sums.undecided - len(sums.worst)
-    return "\n".join([*lines, *([f"- and {more} more"] if more > 0 else [])])
+    more = and_more(sums.failed + sums.undecided - len(sums.worst))
+    return "\n".join([*lines, *([f"-{more}"] if more else [])])

@@ -99,8 +99,8 @@ def _exclusive(result: Result, verdicts: list[Verdict]) -> list[str]:
         return [f"the exclusive CPUs of {len(verdicts)} claims hosted no workload but their owners'{but}{where}"]
     found = []
     for verdict in verdicts:
-        times = [(sum(number(verdict, name) for name in names), who) for names, who in _OTHERS]
-        hosted = listed(["owners", *(f"{milliseconds(ns)} of {who}" for ns, who in times if ns)])
+        times = [(sum(number(verdict, name) for name in names), kind) for names, kind in _OTHERS]
+        hosted = listed(["owners", *(f"{milliseconds(ns)} of {kind}" for ns, kind in times if ns)])
         cpus = _cpus(verdict, f"the CPUs of `{verdict.subject}`")
         found.append(f"{cpus}, while exclusive, hosted only {hosted}{_where(result, verdict)}")
     # Two claims that share their CPUs say the same of them.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.topology import PciDevice, Topology
 from toolkit.report.layout import fitted, paragraph, plain, table
-from toolkit.text.wording import count
+from toolkit.text.wording import count, first_of
 
 _KINDS = {
     "0x01": "storage",
@@ -212,6 +212,4 @@ def _hugepages(counts: dict[str, int] | None) -> str:
 
 
 def _addresses(devices: Sequence[PciDevice]) -> str:
-    shown = " ".join(device.bdf for device in devices[:_SHOWN_DEVICES])
-    more = len(devices) - _SHOWN_DEVICES
-    return shown + (f" and {more} more" if more > 0 else "")
+    return first_of([device.bdf for device in devices], _SHOWN_DEVICES, " ")

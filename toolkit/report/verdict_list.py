@@ -11,7 +11,7 @@ from toolkit.report import page
 from toolkit.report.causes import by_rule, causes
 from toolkit.report.layout import paragraph
 from toolkit.report.text import printable
-from toolkit.text.wording import count
+from toolkit.text.wording import and_more, count, first_of
 
 MAX_OFFENDERS = 5
 """Offenders of one verdict that are named; JSON has all."""
@@ -43,9 +43,7 @@ def _in_full(outcome: Outcome, verdicts: Sequence[Verdict], *, every: bool) -> s
     width = max(len(verdict.rule) for verdict in verdicts)
     for group, behind in _groups(verdicts, every=every):
         for rule, subjects in by_rule(group).items():
-            more = len(subjects) - MAX_SUBJECTS
-            named = ", ".join(subjects[:MAX_SUBJECTS]) + (f" and {more} more" if more > 0 else "")
-            lines.append(paragraph(named, f"  {rule:{width}}  ", " " * (width + 4)))
+            lines.append(paragraph(first_of(subjects, MAX_SUBJECTS), f"  {rule:{width}}  ", " " * (width + 4)))
         lines.append(paragraph(group[0].reason, "    "))
         lines += _offenders(group)
         lines += [paragraph(behind, "    ")] if behind else []
@@ -67,9 +65,8 @@ def _offenders(verdicts: Iterable[Verdict]) -> list[str]:
     for verdict in verdicts:
         named = _named_tasks(verdict)
         lines += [paragraph(one, "    - ", "      ") for one in named[:MAX_OFFENDERS]]
-        more = len(named) - MAX_OFFENDERS
-        if more > 0:
-            lines.append(f"    - and {more} more (--json names them)")
+        if more := and_more(len(named) - MAX_OFFENDERS):
+            lines.append(f"    -{more} (--json names them)")
     return lines
 
 
@@ -142,8 +139,8 @@ def _named(verdicts: Sequence[Verdict], room: int) -> str:
     for number, verdict in enumerate(verdicts):
         name = (", " if number else "") + printable(verdict.subject)
         rest = len(verdicts) - number - 1
-        if len(text + name) + (len(f" and {rest} more") if rest else 0) > room:
-            return f"{text} and {rest + 1} more" if text else _cut(f"{len(verdicts)} subjects, the first {name}", room)
+        if len(text + name) + len(and_more(rest)) > room:
+            return text + and_more(rest + 1) if text else _cut(f"{len(verdicts)} subjects, the first {name}", room)
         text += name
     return text
 

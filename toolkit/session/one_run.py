@@ -15,6 +15,7 @@ from toolkit.model.evidence.controls import CLEAN, POSITIVE
 from toolkit.model.result import BEFORE, Result
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.store import StoredRun
+from toolkit.text.wording import and_more
 from validators.credibility.one_observation import misfits
 
 RULE, SUBJECT = "evidence-health", "run"
@@ -94,7 +95,7 @@ def not_of_one(found: Iterable[str]) -> Verdict | None:
     texts = tuple(dict.fromkeys(found))
     if not texts:
         return None
-    more = f" (and {len(texts) - MAX_NAMED} more)" if len(texts) > MAX_NAMED else ""
+    more = and_more(len(texts) - MAX_NAMED, aside=True)
     return Verdict(
         rule=RULE,
         subject=SUBJECT,

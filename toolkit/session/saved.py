@@ -21,6 +21,7 @@ from toolkit.session.one_run import OneWatch, facts_that_differ, not_of_one, of_
 from toolkit.session.windows.gone import GONE
 from toolkit.session.windows.sums import Sums
 from toolkit.store import StoredRun, load_result, load_run, reread, stage_paths, window_paths
+from toolkit.text.wording import first_lines
 from toolkit.timeline.ran import Asked
 from validators.registry import judge_and_ask
 from validators.rules import applied, cpuset_containment, evidence_health
@@ -105,8 +106,7 @@ def _of_one(result: Result, found: Iterable[str]) -> Result:
 
 def _notes(path: Path, found: list[str]) -> tuple[str, ...]:
     """Return lines about a ``result.json`` that differs from its evidence."""
-    more = [f"and {len(found) - MAX_NAMED} more"] if len(found) > MAX_NAMED else []
-    return tuple(f"{path / 'result.json'}: {text}" for text in (*found[:MAX_NAMED], *more))
+    return tuple(f"{path / 'result.json'}: {text}" for text in first_lines(found, MAX_NAMED))
 
 
 def _incomplete(result: Result, missing: list[int], count: int) -> Result:

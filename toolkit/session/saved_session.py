@@ -15,6 +15,7 @@ from toolkit.packed import MAX_PACKED_BYTES, unpacked
 from toolkit.regular_file import read_regular
 from toolkit.session.saved import judge_saved
 from toolkit.store import load_session
+from toolkit.text.wording import first_lines
 from validators.registry import rule_named
 
 MAX_NOTES = 5
@@ -56,8 +57,7 @@ def judge_session(path: Path) -> JudgedSession:
     total = worst(scenario.outcome for scenario in session.scenarios)
     if session.scenarios and session.outcome is not total:
         differ.append(f"the outcome is saved as {session.outcome}, the worst of its scenarios is {total}")
-    more = [f"and {len(differ) - MAX_NOTES} more"] if len(differ) > MAX_NOTES else []
-    notes += [f"{folder / FILE}: {text}" for text in (*differ[:MAX_NOTES], *more)]
+    notes += [f"{folder / FILE}: {text}" for text in first_lines(differ, MAX_NOTES)]
     return JudgedSession(session=session, results=results, notes=tuple(notes))
 
 

@@ -38,6 +38,26 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
+def and_more(left: int, kind: str = "", *, aside: bool = False) -> str:
+    """Write how many are not named, behind those that are: `` and 3 more``; nothing where none is left.
+
+    :param kind: of what. :param aside: `` (and 3 more)``, behind one that stands for all.
+    """
+    text = f"and {left} more {kind}".rstrip()
+    return "" if left <= 0 else f" ({text})" if aside else f" {text}"
+
+
+def first_of(parts: Sequence[str], most: int, between: str = ", ") -> str:
+    """Name the first of many, and how many more there are: ``a, b and 3 more``."""
+    return between.join(parts[:most]) + and_more(len(parts) - most)
+
+
+def first_lines(lines: Sequence[str], most: int, where: str = "") -> list[str]:
+    """Return the first of many lines, and one with how many more there are. :param where: behind it, where they are."""
+    more = and_more(len(lines) - most).lstrip()
+    return [*lines[:most], *([f"{more} {where}".rstrip()] if more else [])]
+
+
 def digits(value: float) -> str:
     """Write a number that is not negative in three digits or more, never with an exponent: ``0.25``, ``3210``."""
     if value >= 99.95:

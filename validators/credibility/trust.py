@@ -16,6 +16,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Canary, Evidence
 from toolkit.model.evidence.following import LIMITS
 from toolkit.model.verdict import Outcome, Verdict
+from toolkit.text.wording import and_more
 from validators.credibility.agreement import disagreements
 from validators.credibility.contradictions import contradictions
 from validators.credibility.uncounted import uncounted
@@ -192,7 +193,7 @@ def _names(claims: ClaimSet) -> frozenset[str]:
 def summary(texts: Iterable[str]) -> str:
     """Join reasons; the first few are enough on a table's line."""
     unique = list(dict.fromkeys(texts))
-    more = f" (and {len(unique) - 3} more)" if len(unique) > 3 else ""
+    more = and_more(len(unique) - 3, aside=True)
     return "; ".join(unique[:3]) + more
 
 

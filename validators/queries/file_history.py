@@ -13,6 +13,7 @@ from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.runtimes import SETUP_NS
+from toolkit.text.wording import first_of
 from toolkit.timeline.saved import PLANNED_CAUSES
 from validators.queries import cpus_in_time, view
 
@@ -126,5 +127,4 @@ def lives(claim: Claim, evidence: Evidence) -> str:
     if not events:
         return ""
     shown = [f"{what} at {at_ns / 1e9:.3f} s" for at_ns, what in events]
-    more = f" and {len(shown) - 4} times more" if len(shown) > 4 else ""
-    return f"; its cgroup was {', '.join(shown[:4])}{more}"
+    return f"; its cgroup was {first_of(shown, 4)}"

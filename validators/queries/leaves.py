@@ -61,7 +61,7 @@ def told(moves: tuple[CgroupMove, ...], evidence: Evidence, *, where: str = "its
     """Say what left, for where, by what and when, for a sentence."""
     one = moves[0]
     tids = {move.tid for move in moves}
-    task = writers.who(one.comm, one.pid, tid=one.tid)
+    task = writers.named(one.comm, one.pid, tid=one.tid)
     if one.born:
         text = f"{task} was born outside of {where} {writers.by(evidence, one.writer_comm, one.writer_pid, one.at_ns)}"
     else:

@@ -31,6 +31,8 @@ BURST = ("cpu.max.burst", "cpu.cfs_burst_us")
 WEIGHT = ("cpu.weight", "cpu.weight.nice", "cpu.idle", "cpu.shares")
 MEMORY = ("memory.max", "memory.limit_in_bytes")
 _INHERITED = frozenset((*CPUS, *MEMS))
+WRITES_UNSEEN = ("what writes control files", "who writes control files")
+"""How the observer's words begin for writes that it does not see; the second in runs saved before."""
 READ_NS = 20_000_000
 """A reading is dated when it begins, and one file of it may be read so much later."""
 NAMELESS = "a process that has ended"
@@ -46,10 +48,10 @@ def by(evidence: Evidence, comm: str, pid: int, at_ns: int, *, tid: int = 0, own
     :param pid: the process; 0: only the thread is known (runs from before processes were kept).
     :param tid: its thread. :param at_ns: since the window opened. :param own: pinproof itself.
     """
-    return f"by {who(comm, pid, tid=tid, own=own)} {when(evidence, at_ns)}"
+    return f"by {named(comm, pid, tid=tid, own=own)} {when(evidence, at_ns)}"
 
 
-def who(comm: str, pid: int, *, tid: int = 0, own: bool = False) -> str:
+def named(comm: str, pid: int, *, tid: int = 0, own: bool = False) -> str:
     """Name a task: ``sh (pid 4711)``, ``sh (pid 4711, thread 4712)``."""
     process = f"pid {pid}" if pid else ""
     thread = f"thread {tid}" if tid and tid != pid else ""
@@ -408,7 +410,7 @@ def said_by(file: str, value: str) -> Mapping[str, object] | None:
 def _why_unknown(evidence: Evidence, seen_ns: int, after_ns: int) -> str:
     """Say why no author is known, and which option would tell; empty where nothing ever looked (old runs)."""
     if evidence.control_writes is None:
-        return unseen(evidence, "who writes control files")
+        return unseen(evidence, *WRITES_UNSEEN)
     if evidence.coverage.control_writes_dropped:
         return f"{count(evidence.coverage.control_writes_dropped, 'write')} not reported"
     if seen_ns <= 0 or after_ns == EVER_NS:
@@ -416,12 +418,12 @@ def _why_unknown(evidence: Evidence, seen_ns: int, after_ns: int) -> str:
     return "no write to it was seen since it was right"
 
 
-def unseen(evidence: Evidence, what: str) -> str:
+def unseen(evidence: Evidence, *heads: str) -> str:
     """Return why nothing saw it, as the observer said, with the option that would tell; empty where it did not say.
 
-    :param what: how the observer's words for it begin.
+    :param heads: how the observer's words for it begin.
     """
-    said = next((text for text in evidence.coverage.blind_spots if text.startswith(what)), "")
+    said = next((text for text in evidence.coverage.blind_spots if text.startswith(heads)), "")
     if not said:
         return ""
     return "this kernel does not tell" + (f", `{TELLS_AUTHORS}` does" if TELLS_AUTHORS in said else "")

@@ -61,7 +61,7 @@ def _promised(case: Case, files: CgroupFiles) -> bool:
 def _refilled(case: Case, excess_ns: float, measures: dict[str, Measure]) -> str:
     """Return what wrote the value that it had, and how much that can have given."""
     if case.evidence.control_writes is None:
-        why = writers.unseen(case.evidence, "who writes control files") if excess_ns > 0 else ""
+        why = writers.unseen(case.evidence, *writers.WRITES_UNSEEN) if excess_ns > 0 else ""
         return f"; whether its own value was written again, which refills it, is not known: {why}" if why else ""
     rows = [
         row

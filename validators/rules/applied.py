@@ -13,7 +13,7 @@ from toolkit.model.evidence import CgroupFiles, Evidence
 from toolkit.model.measures import amounts, words
 from toolkit.model.memory_units import NO_LIMIT, whole_pages
 from toolkit.model.verdict import Outcome, Verdict, together
-from toolkit.text.wording import count
+from toolkit.text.wording import and_more, count
 from validators.queries import cpus_in_time, file_history, hotplug, in_time, view, writers
 from validators.queries.compared import Compared, Wrong
 from validators.queries.earlier_life import earlier_life
@@ -89,7 +89,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
             if not earlier:
                 return verdict(Outcome.UNDECIDED, f"{cpus_text(offline)} went offline: {reading.wrong[0].text}")
             reading.wrong = list(dict.fromkeys([*earlier, *reading.wrong]))
-        more = f" (and {len(reading.wrong) - 1} more)" if len(reading.wrong) > 1 else ""
+        more = and_more(len(reading.wrong) - 1, aside=True)
         why = more + lives + _writer(reading, claim, evidence, drifts) + view.older_word(claim, evidence)
         return verdict(Outcome.FAILED, reading.wrong[0].text + why)
     if reading.unread:  # Files of one cgroup go one after the other, in each hierarchy by itself.

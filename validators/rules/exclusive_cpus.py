@@ -9,6 +9,7 @@ from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.held import FOREVER_NS
 from toolkit.model.measures import sets, words
 from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
+from toolkit.text.wording import first_of
 from toolkit.timeline.saved import lives
 from validators.intruders import foreign, ownership, possession
 from validators.intruders.given_early import early_of
@@ -96,7 +97,7 @@ def _names(stays: list[Offender]) -> str:
         name = stay.claim if stay.claim != foreign.UNCLAIMED else f"{stay.comm} ({stay.tid})"
         totals[name] = totals.get(name, 0) + stay.total_ns
     ranked = sorted(totals, key=lambda name: (-totals[name], name))
-    return ", ".join(ranked[:3]) + (f" and {len(ranked) - 3} more" if len(ranked) > 3 else "")
+    return first_of(ranked, 3)
 
 
 def spared(claims: ClaimSet) -> frozenset[Witness]:

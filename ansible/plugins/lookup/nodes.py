@@ -12,7 +12,7 @@ description:
 options:
   _terms:
     description: Name of a variable whose value is wanted instead of the hosts (for keywords of a play, which see no
-      variables of groups), and what it is where nobody set it. Ansible has variables of groups from the second play on.
+      variables of groups), and what it is where it is not set. Ansible has variables of groups from the second play on.
   group:
     description: The group. Default is the variable C(pinproof_group), or C(pinproof_nodes).
     type: str

@@ -409,7 +409,7 @@ def _job(module: AnsibleModule, found: dict) -> dict:
     }
     if outcome in (endings.DIED, endings.TIMED_OUT):
         end["cleanup"] = _run([wanted["command"], "cleanup"])[0]
-    # For who collects it later; a disk that is full by now takes nothing away from what is returned.
+    # For what collects it later; a disk that is full by now takes nothing away from what is returned.
     with contextlib.suppress(OSError):
         _note(folder, "output.txt", said + ("\n" if complaint else "") + complaint)
         ended = {"job": wanted["job"], "argv": argv, "exit_code": code, "outcome": outcome, "cause": cause}

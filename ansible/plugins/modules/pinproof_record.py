@@ -10,7 +10,7 @@ version_added: 0.1.0
 description:
   - Writes RESULTS/HOST/record.json (C(pinproof.record/1)) on the controller from what the controller has in hand, so a
     node that is full, hangs or is gone has one, too.
-  - It never fails because of what it records; it returns the outcome, and who called it decides.
+  - It never fails because of what it records; it returns the outcome, and its caller decides.
 options:
   results:
     description: Folder of the results on the controller.

@@ -87,7 +87,7 @@ def test_what_was_lost_is_counted_and_said() -> None:
 
 def test_a_kernel_that_refuses_is_a_blind_spot() -> None:
     """``None`` is not an empty tuple: nobody looked."""
-    found = seen(WriteReading(blind_spots=("who writes control files is not observed: EPERM",)))
+    found = seen(WriteReading(blind_spots=("what writes control files is not observed: EPERM",)))
 
     assert found.control_writes is None
     assert [spot.witnesses for spot in found.coverage.blindness] == [(Witness.ACTIONS,)]

@@ -234,10 +234,10 @@ class StaticPolicy:
 
     def remove_stale(self, state: CpuState, active: Mapping[str, frozenset[str]]) -> CpuState:
         """Release every container that is not active."""
-        nobody: frozenset[str] = frozenset()
+        none: frozenset[str] = frozenset()
         for uid, containers in state.entries.items():
             for name in containers:
-                if name not in active.get(uid, nobody):
+                if name not in active.get(uid, none):
                     state = self.release(state, uid, name)
         return state
 

@@ -31,6 +31,7 @@ from toolkit.sources.kubelet.live_files import embedding, kubelet_arguments, rea
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.text.names import printable
+from toolkit.text.wording import first_of
 
 OPTION = "--on-live-node"
 OURS = "pinproof-"
@@ -84,8 +85,7 @@ def still_free(loaded: CpuSet | None = None, root: Path = Path("/")) -> None:
 
 
 def _named(found: Sequence[Occupant]) -> str:
-    more = f"; and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
-    return "; ".join(printable(one.what) for one in found[:MAX_NAMED]) + more
+    return first_of([printable(one.what) for one in found], MAX_NAMED, "; ")
 
 
 def occupants(root: Path = Path("/")) -> tuple[Occupant, ...]:

@@ -15,6 +15,7 @@ from toolkit.model.kernel_defects import kernel_findings
 from toolkit.model.verdict import Outcome
 from toolkit.sources.kubelet.pod_paths import root_of
 from toolkit.text.names import printable
+from toolkit.text.wording import first_of
 
 _NAMED = 4
 
@@ -91,12 +92,11 @@ def _tickless(facts: IsolationFacts, roles: CpuRoles) -> Iterator[Finding]:
 def _interrupts(facts: IsolationFacts, roles: CpuRoles) -> Iterator[Finding]:
     hit = [mask for mask in facts.interrupts or () if mask.cpus & roles.exclusive]
     if hit:
-        named = ", ".join(f"{mask.irq} on {mask.cpus}" for mask in hit[:_NAMED])
-        more = f" and {len(hit) - _NAMED} more" if len(hit) > _NAMED else ""
+        named = first_of([f"{mask.irq} on {mask.cpus}" for mask in hit], _NAMED)
         yield _finding(
             "irq-affinity",
             Outcome.UNDECIDED,
-            (hit[0].path, f"interrupts {named}{more}"),
+            (hit[0].path, f"interrupts {named}"),
             f"Interrupts go to exclusive {cpus_text(CpuSet.union(mask.cpus for mask in hit) & roles.exclusive)}.",
             "Write the other CPUs to their smp_affinity_list; queues that the kernel manages follow their driver.",
         )

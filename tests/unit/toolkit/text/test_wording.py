@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from toolkit.model.cpuset import CpuSet, cpus_do, cpus_text, nodes_text
-from toolkit.text.wording import brief, clock, digits, kind_of, milliseconds, since_open
+from toolkit.text.wording import (
+    and_more,
+    brief,
+    clock,
+    digits,
+    first_lines,
+    first_of,
+    kind_of,
+    milliseconds,
+    since_open,
+)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +80,19 @@ def test_a_moment_on_the_wall_clock() -> None:
     assert clock(opened, 2_000_000_000) == "2026-11-23 00:00:00.999 UTC"
     assert clock("2026-11-22T12:00:00+02:00", -1) == "11:59:59.999 +0200"
     assert [clock(text, 0) for text in ("", "2026-11-22T12:00:00")] == ["", ""]
+
+
+def test_the_first_of_many_are_named_and_the_others_counted() -> None:
+    """In a sentence, behind one that stands for all, and as a line of its own; nothing where all are named."""
+    assert first_of(["a", "b"], 2) == "a, b"
+    assert first_of(["a", "b", "c"], 2) == "a, b and 1 more"
+    assert first_of(["a", "b", "c"], 1, "; ") == "a and 2 more"
+    assert first_of([], 1) == ""
+    assert (and_more(3), and_more(2, "threads"), and_more(2, aside=True)) == (
+        " and 3 more",
+        " and 2 more threads",
+        " (and 2 more)",
+    )
+    assert (and_more(0), and_more(-1, aside=True)) == ("", "")
+    assert first_lines(["a", "b", "c"], 2, "(--json)") == ["a", "b", "and 1 more (--json)"]
+    assert (first_lines(["a", "b", "c"], 1), first_lines(["a"], 1)) == (["a", "and 2 more"], ["a"])
