@@ -1,6 +1,7 @@
 """The sentence of a run: duration, completeness, containment, throttling, and the positive control.
 
-Made from a :class:`~toolkit.report.result.Result` alone, and it states only what passed; the verdicts have the rest.
+Made from a :class:`~toolkit.report.result.Result` alone, and it states what passed, and of many windows
+how many did not; the verdicts have the rest.
 Source: docs/principles.md.
 """
 
@@ -27,6 +28,7 @@ def summary(result: Result) -> str:
         sentences = ["This is one reading of the node's files: how its tasks ran was not observed."]
     # A summed verdict has other measures: what is true of all windows.
     summed = result.windows is not None and result.windows.count > 1
+    sentences += [throughout.windows(result)] if summed and throughout.windows(result) else []
     facts = throughout.facts(result) if summed else [*_contained(result), *_reserved(result), *_exclusive(result)]
     if facts:
         sentences.append(_capital(", ".join(facts)) + ".")

@@ -6,14 +6,18 @@ were kept has none: of such a verdict it is said only that it passed.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from toolkit.model.cpuset import cpus_text
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.session.windows.throughout import CHANGED
-from validators.wording import listed, milliseconds
+from validators.wording import listed, milliseconds, plural
 
 MAX_NAMES = 4
 """Subjects that a sentence names one by one."""
+MAX_FAILED = 3
+"""Failures that a sentence names."""
 _SET = "windows_cpus"
 _OTHERS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("windows_kthread_ns", "windows_percpu_kthread_ns"), "kernel threads"),
@@ -43,6 +47,27 @@ def text(verdict: Verdict, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+def windows(result: Result) -> str:
+    """Return how many windows came to what, and what failed in most of them."""
+    sums = result.windows
+    if sums is None:
+        return ""
+    counts = {Outcome.PASSED: sums.passed, Outcome.FAILED: sums.failed, Outcome.UNDECIDED: sums.undecided}
+    told = [f"{count} {outcome}" for outcome, count in counts.items() if count]
+    if len(told) < 2:
+        what = told[0].partition(" ")[2] if told else "skipped"
+        return f"Each of {sums.count} windows {'is ' if what == Outcome.UNDECIDED else ''}{what}."
+    named = [one for one in result.verdicts if one.outcome is Outcome.FAILED and not number(one, "subjects_count")]
+    worst = sorted(named, key=lambda one: -number(one, "windows_failed_count"))
+    failed = [f"`{one.subject}` ({one.rule}, {_in_windows(one)})" for one in worst[:MAX_FAILED]]
+    failed += [f"{len(worst) - MAX_FAILED} more verdicts"] if len(worst) > MAX_FAILED else []
+    return f"Of {sums.count} windows {listed(told)}." + (f" Failed: {listed(failed)}." if failed else "")
+
+
+def _in_windows(verdict: Verdict) -> str:
+    return plural(number(verdict, "windows_failed_count"), "window", "windows")
+
+
 def facts(result: Result) -> list[str]:
     """Return a phrase for each promise about CPUs that was kept in every window that judged it."""
     found = []
@@ -58,13 +83,15 @@ def facts(result: Result) -> list[str]:
 
 
 def throttled(result: Result) -> list[str]:
-    """Return a sentence for each claim that its quota held back in a window."""
+    """Return a sentence for each claim that its quota held back in a window, of many for those held back most."""
     found = [one for one in _named(result, "quota-throttling") if number(one, "windows_nr_throttled")]
+    most = sorted(found, key=lambda one: -number(one, "windows_nr_throttled"))
+    more = f"{len(found) - MAX_NAMES} more claims that were throttled kept to their quotas."
     return [
         f"`{one.subject}` kept to its quota, throttled in {number(one, 'windows_nr_throttled'):,} of "
         f"{number(one, 'windows_nr_periods'):,} periods{_where(result, one)}."
-        for one in found[:MAX_NAMES]
-    ]
+        for one in most[:MAX_NAMES]
+    ] + [more] * (len(found) > MAX_NAMES)
 
 
 def _named(result: Result, rule: str) -> list[Verdict]:
@@ -73,9 +100,10 @@ def _named(result: Result, rule: str) -> list[Verdict]:
 
 
 def _contained(result: Result, verdicts: list[Verdict]) -> list[str]:
-    if len(verdicts) > MAX_NAMES:
+    many = _Many.of(result, "cpuset-containment", verdicts)
+    if many.judged > MAX_NAMES:
         but = _but(sum(number(verdict, "windows_transition_ns") for verdict in verdicts), "in transition")
-        return [f"no task of {len(verdicts)} claims ran outside its CPUs{but}{_where(result, *verdicts)}"]
+        return [f"no task of {many.text} ran outside its CPUs{but}{many.where(result)}"] if many.passed else []
     return [
         f"no task of `{verdict.subject}` ran outside {_cpus(verdict, 'its CPUs')}"
         f"{_but(number(verdict, 'windows_transition_ns'), 'in transition')}{_where(result, verdict)}"
@@ -92,11 +120,11 @@ def _reserved(result: Result, verdicts: list[Verdict]) -> list[str]:
 
 
 def _exclusive(result: Result, verdicts: list[Verdict]) -> list[str]:
-    if len(verdicts) > MAX_NAMES:
+    many = _Many.of(result, "exclusive-cpus", verdicts)
+    if many.judged > MAX_NAMES:
         excused = sum(number(verdict, "windows_excused_ns") for verdict in verdicts)
-        but = _but(excused, "before their present sets held")
-        where = _where(result, *verdicts)
-        return [f"the exclusive CPUs of {len(verdicts)} claims hosted no workload but their owners'{but}{where}"]
+        but = f"{_but(excused, 'before their present sets held')}{many.where(result)}"
+        return [f"the exclusive CPUs of {many.text} hosted no workload but their owners'{but}"] if many.passed else []
     found = []
     for verdict in verdicts:
         times = [(sum(number(verdict, name) for name in names), kind) for names, kind in _OTHERS]
@@ -105,6 +133,39 @@ def _exclusive(result: Result, verdicts: list[Verdict]) -> list[str]:
         found.append(f"{cpus}, while exclusive, hosted only {hosted}{_where(result, verdict)}")
     # Two claims that share their CPUs say the same of them.
     return list(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Many:
+    """What came of a rule for many claims. :param judged: how many it judged; of these ``gone`` were gone at the end.
+
+    :param named: verdicts of those that passed, and were not.
+    """
+
+    judged: int
+    gone: int
+    passed: int
+    named: list[Verdict]
+
+    @classmethod
+    def of(cls, result: Result, rule: str, named: list[Verdict]) -> _Many:
+        """Count. :param named: the rule's verdicts that passed, of claims that are there."""
+        judged = [one for one in result.verdicts if one.rule == rule and one.outcome is not Outcome.SKIPPED]
+        totals = [one for one in judged if "subjects_count" in one.measures]
+        skipped = sum(number(one, "subjects_skipped_count") for one in totals)
+        gone = sum(number(one, "subjects_count") for one in totals) - skipped
+        kept = sum(number(one, "subjects_passed_count") for one in totals)
+        return cls(judged=len(judged) - len(totals) + gone, gone=gone, passed=len(named) + kept, named=named)
+
+    @property
+    def text(self) -> str:
+        """How many passed, of how many."""
+        whole = plural(self.judged, "claim", "claims")
+        return whole if self.passed == self.judged else f"{self.passed} of {whole}"
+
+    def where(self, result: Result) -> str:
+        """In which windows that was so."""
+        return f" ({self.gone} came and went)" if self.gone else _where(result, *self.named)
 
 
 def _only_passed(rule: str, verdicts: list[Verdict]) -> str:

@@ -70,7 +70,8 @@ class Total:
             reason += (
                 f"; the first {worst.outcome}: {worst.subject} in window {kept.window} ({kept.at}): {worst.reason}"
             )
-        measures = {"subjects_count": self.subjects.total(), **kept.measures()}
+        each = {f"subjects_{outcome}_count": self.subjects[outcome] for outcome in Outcome if self.subjects[outcome]}
+        measures = {"subjects_count": self.subjects.total(), **each, **kept.measures()}
         return Verdict(rule=worst.rule, subject=GONE, outcome=worst.outcome, reason=reason, measures={**measures})
 
 

@@ -10,7 +10,7 @@ from toolkit.model.evidence import CpuUse, Evidence, Intruder, OwnerClass
 from toolkit.model.result import Result, make_result
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.report.summary import summary
-from toolkit.session.windows.sums import Sums
+from toolkit.session.windows.sums import KEPT_WINDOWS, Sums
 from toolkit.store import reread
 from toolkit.timeline.ran import asked
 from validators.rules import cpuset_containment, exclusive_cpus, reserved_cpus
@@ -117,3 +117,32 @@ def test_a_result_from_before_the_sums_were_kept() -> None:
 
     assert "`cpuset-containment` passed for `db`, `exclusive-cpus` passed for `db`." in text
     assert "hosted" not in text
+
+
+def test_many_windows_say_what_matters_of_many_pods() -> None:
+    """One pod of ninety is no sentence: how many of how many were contained, what came and went, and what failed."""
+    pods = [claim_db(name=f"p{i}/app", cgroup=f"/k/p{i}", pod=f"p{i}", cpus=cpus("0")) for i in range(90)]
+
+    def of(*names: str, outcome: Outcome = Outcome.PASSED) -> tuple[Verdict, ...]:
+        return tuple(
+            Verdict(rule="cpuset-containment", subject=name, outcome=outcome, reason="r", measures={"cpus": "0"})
+            for name in names
+        )
+
+    def summed(count: int, *each: tuple[Verdict, ...]) -> str:
+        sums = Sums()
+        for at in range(count):
+            verdicts = each[min(at, len(each) - 1)]
+            sums.add(at + 1, make_result(evidence(), verdicts, unknown=None), ())
+        return summary(reread(sums.result()))
+
+    names = [claim.name for claim in pods]
+    one = summed(2, (*of(names[0]), *of(*names[1:], outcome=Outcome.UNDECIDED)))
+    assert "Each of 2 windows is undecided." in one
+    assert "No task of 1 of 90 claims ran outside its CPUs." in one
+    assert "p0/app" not in one
+
+    gone = summed(KEPT_WINDOWS + 2, of(*names), (*of(names[0]), *of(names[1], outcome=Outcome.FAILED)))
+    assert f"Of {KEPT_WINDOWS + 2} windows 1 passed and {KEPT_WINDOWS + 1} failed." in gone
+    assert f"Failed: `p1/app` (cpuset-containment, {KEPT_WINDOWS + 1} windows)." in gone
+    assert "No task of 89 of 90 claims ran outside its CPUs (88 came and went)." in gone
