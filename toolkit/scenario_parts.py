@@ -8,6 +8,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from pydantic.alias_generators import to_camel
 
 from toolkit.errors import InputError
+from toolkit.kubernetes.documents import quantity
+from toolkit.model.claims import NO_QUOTA
+from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.scenario import ONLINE
 
@@ -51,8 +54,19 @@ def _cpu_list(value: object) -> object:
     raise ValueError(f'a CPU list in quotes such as "1,4-5", or {ONLINE}, is expected')
 
 
+def _none(value: object) -> object:
+    return NO_QUOTA if value == "none" else value
+
+
+def _bytes(value: object) -> object:
+    """Read a limit as pods have it; ``none``: there must be none."""
+    if not isinstance(value, str) or value == "none":
+        return _none(value)
+    return quantity(value).value
+
+
 class ExpectationPart(ScenarioPart):
-    """Which CPUs a container must get; see :class:`toolkit.model.scenario.Expectation`."""
+    """What a container must get; see :class:`toolkit.model.scenario.Expectation`."""
 
     cpus: Annotated[str, BeforeValidator(_cpu_list)] = ""
     same_as: str = ""
@@ -62,6 +76,12 @@ class ExpectationPart(ScenarioPart):
     whole_numa_nodes: Count | None = None
     nearest_numa_nodes: StrictBool = False
     sockets: Count | None = None
+    count: Count | None = None
+    mems: Annotated[str, BeforeValidator(_cpu_list)] = ""
+    quota_us: Annotated[int, BeforeValidator(_none), Field(ge=NO_QUOTA, strict=True)] | None = None
+    pod_quota_us: Annotated[int, BeforeValidator(_none), Field(ge=NO_QUOTA, strict=True)] | None = None
+    shares: Annotated[int, Field(ge=MIN_SHARES, le=MAX_SHARES, strict=True)] | None = None
+    memory_max: Annotated[int, BeforeValidator(_bytes), Field(ge=NO_QUOTA, strict=True)] | None = None
 
     @model_validator(mode="after")
     def _says_something(self) -> ExpectationPart:

@@ -100,8 +100,11 @@ class NegativeControl:
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """Which CPUs the node must give a container, written by hand from the specification; empty, ``None``: no matter.
+    """What the node must give a container, written by hand from the specification; empty, ``None``: no matter.
 
+    :param quota_us, pod_quota_us: of the container's and of its pod's cgroup, in a period; -1: none.
+    :param shares: its weight as cgroup v1 counts. :param memory_max: limit in bytes; -1: none.
+    :param mems: a list of the NUMA nodes that its memory may live on. :param count: how many CPUs it gets.
     :param cpus: a CPU list, or :data:`ONLINE`. :param same_as: the container that has or had the very same.
     :param cores: on how many cores they lie; ``uncore_caches``, ``numa_nodes`` and ``sockets`` likewise.
     :param whole_numa_nodes: how many NUMA nodes are its own but for reserved CPUs.
@@ -116,8 +119,16 @@ class Expectation:
     whole_numa_nodes: int | None = None
     nearest_numa_nodes: bool = False
     sockets: int | None = None
+    count: int | None = None
+    mems: str = ""
+    quota_us: int | None = None
+    pod_quota_us: int | None = None
+    shares: int | None = None
+    memory_max: int | None = None
 
 
+VALUES = ("count", "mems", "quota_us", "pod_quota_us", "shares", "memory_max")
+"""The parts of an :class:`Expectation` that do not say which CPUs."""
 ONLINE = "online"
 """Every online CPU of the machine."""
 

@@ -1,4 +1,4 @@
-"""CPUs that a plan gives, changed in the plan itself: the rule ``admission`` must notice.
+"""What a plan gives, changed in the plan itself: the rule ``admission`` must notice.
 
 Who keeps CPUs through a change is moved by it; who is expected to get some gets others, for each part of what is
 expected by itself.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from typing import Any
 
+from toolkit.model.claims import NO_QUOTA, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerPlan, Plan, PodPlan
-from toolkit.model.scenario import Expectation
+from toolkit.model.scenario import VALUES, Expectation
 from toolkit.model.topology import Topology
 from toolkit.session.planning.from_plan import claim_name
 from toolkit.session.planning.kept import kept
@@ -45,8 +47,70 @@ def displaced(work: Planned) -> Iterator[tuple[str, str, Planned]]:
         cpus = containers(plan)[name][1].cpus
         for key, value in _parts(wanted):
             alone = replace(work.scenario, expect={name: replace(Expectation(), **{key: value})})  # type: ignore[arg-type]
-            new = with_cpus(plan, name, _other(key, cpus, work.topology))
+            new = (
+                _without(plan, name, key)
+                if key in VALUES and key != "count"
+                else with_cpus(plan, name, _other(key, cpus, work.topology))
+            )
             yield name, key, replace(work, scenario=alone, **{part: new})  # type: ignore[arg-type]
+
+
+def _values_of(one: ContainerPlan) -> Iterator[tuple[str, ContainerPlan]]:
+    """Yield wrong values of a container, each by itself."""
+    yield "doubled weight", replace(one, shares=2 * one.shares)
+    if one.memory_limit_bytes:
+        yield "doubled memory limit", replace(one, memory_limit_bytes=2 * one.memory_limit_bytes)
+    if one.quota_us == NO_QUOTA and one.isolation is Isolation.CONTAINER:
+        yield "a quota on owned CPUs", replace(one, quota_us=100_000)
+    if one.quota_us != NO_QUOTA:
+        yield "doubled quota", replace(one, quota_us=2 * one.quota_us)
+        yield "no quota", replace(one, quota_us=NO_QUOTA)
+
+
+def _values_of_pod(pod: PodPlan) -> Iterator[tuple[str, PodPlan]]:
+    """Yield wrong values of a pod and of all its containers."""
+    for kind in ("doubled weight", "doubled memory limit", "a quota on owned CPUs", "doubled quota", "no quota"):
+        yield kind, replace(pod, containers=tuple(dict(_values_of(one)).get(kind, one) for one in pod.containers))
+    yield (
+        "another quota of pods",
+        replace(pod, quota_us=100_000 if pod.quota_us == NO_QUOTA else 2 * (pod.quota_us or 0)),
+    )
+
+
+def miscalculated(work: Planned) -> Iterator[tuple[str, Planned]]:
+    """Yield a plan in which one kind of value is wrong everywhere, for each kind of which there is any."""
+    plans = {part: plan for part in PLANS if (plan := getattr(work, part)) is not None}
+    kinds = {kind for plan in plans.values() for pod in plan.pods if pod.admitted for kind, _ in _values_of_pod(pod)}
+    for kind in sorted(kinds):
+        wrong = {
+            part: replace(
+                plan, pods=tuple(dict(_values_of_pod(pod))[kind] if pod.admitted else pod for pod in plan.pods)
+            )
+            for part, plan in plans.items()
+        }
+        if wrong != plans:
+            yield kind, replace(work, **wrong)  # type: ignore[arg-type]
+
+
+def _without(plan: Plan, name: str, key: str) -> Plan:
+    """Return a plan with another value for a container, or for its pod: one more where there is none, else twice it."""
+    field = {"memory_max": "memory_limit_bytes"}.get(key, key)
+
+    def other(value: Any) -> Any:
+        return CpuSet.parse("63") if field == "mems" else 100_000 if value in (None, -1) else 2 * value
+
+    def changed(pod: PodPlan) -> PodPlan:
+        if not any(claim_name(pod, one) == name for one in pod.containers):
+            return pod
+        if field == "pod_quota_us":
+            return replace(pod, quota_us=other(pod.quota_us))
+        parts = (
+            replace(one, **{field: other(getattr(one, field))}) if claim_name(pod, one) == name else one
+            for one in pod.containers
+        )
+        return replace(pod, containers=tuple(parts))
+
+    return replace(plan, pods=tuple(map(changed, plan.pods)))
 
 
 def with_cpus(plan: Plan, name: str, cpus: CpuSet) -> Plan:
@@ -60,13 +124,13 @@ def with_cpus(plan: Plan, name: str, cpus: CpuSet) -> Plan:
 
 
 def _parts(wanted: Expectation) -> list[tuple[str, object]]:
-    """Return what is said of a container's CPUs, part by part."""
+    """Return what is said of a container, part by part."""
     return [(one.name, value) for one in fields(wanted) if (value := getattr(wanted, one.name)) != one.default]
 
 
 def _other(key: str, cpus: CpuSet, topology: Topology) -> CpuSet:
     """Return CPUs that lie otherwise: all in one place where several are used, in each where one is."""
-    if key in ("cpus", "same_as", "whole_numa_nodes"):
+    if key in ("cpus", "same_as", "whole_numa_nodes", "count"):
         return cpus - CpuSet.of([max(cpus)])
     groups = {
         "cores": topology.cores,

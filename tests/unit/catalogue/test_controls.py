@@ -59,9 +59,9 @@ LEVELS = {pod_claim_name(""): " of pods", qos_claim_name(""): " of QoS classes"}
 ENOUGH = 8
 """Scenarios that break such a promise, at each level at which it is made."""
 
-NO_FAULT = {"CPUs kept"}
-"""What no fault breaks: no setting makes a kubelet move what runs. Plans are edited (``test_promises_can_fail.py``) and
-the model is made to (``test_wrong_plans.py``)."""
+NO_FAULT = {"CPUs kept", "expected values"}
+"""What no fault breaks: no setting makes a kubelet move what runs, or give another weight than a pod asks for. Plans
+are edited (``test_promises_can_fail.py``) and the model is made to (``test_wrong_plans.py``)."""
 
 OUT_OF_REACH = {
     # Its machine may have two nodes and no more, and the pod has both: there is no third that it could be on.

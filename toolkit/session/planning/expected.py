@@ -1,4 +1,4 @@
-"""Which CPUs a scenario expects its containers to get, held against the plan on the machine's topology. Pure.
+"""What a scenario expects its containers to get, held against the plan on the machine's topology. Pure.
 
 The expectation is written by hand from the specification (key ``expect``): the plan has no part in it. Cores, caches,
 nodes and sockets are the kernel's, not those that the model reckons with.
@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import permutations
 
+from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.plan import ContainerPlan, PodPlan
 from toolkit.model.scenario import ONLINE, Expectation, Scenario
 from toolkit.model.topology import Topology
 from toolkit.session.planning.kept import Compared
@@ -19,15 +21,35 @@ from toolkit.text.wording import count
 
 
 def expected(scenario: Scenario, work: Planned) -> Iterator[Compared]:
-    """Compare the CPUs of each container of which something is expected."""
-    given = {name: one.cpus for plan in work.every_plan for name, (_, one) in containers(plan).items()}
+    """Compare what each container gets of which something is expected."""
+    plans = {name: pair for plan in work.every_plan for name, pair in containers(plan).items()}
+    given = {name: one.cpus for name, (_, one) in plans.items()}
     for name, wanted in scenario.expect.items():
         if name not in given:
             yield Compared(subject=name, found="", wrong=f"{name} has no CPUs: its pod was not admitted")
             continue
-        wrong = "; ".join(_differences(wanted, given[name], given, work))
+        wrong = "; ".join((*_differences(wanted, given[name], given, work), *_values(wanted, *plans[name])))
         has = f"has CPUs {given[name]}"
         yield Compared(subject=name, found=f"{has}, as expected", wrong=wrong and f"{name} {has}: {wrong}")
+
+
+def _values(wanted: Expectation, pod: PodPlan, one: ContainerPlan) -> Iterator[str]:
+    """Yield each value that is not as it is expected, in words."""
+    numbers = (
+        ("quota", one.quota_us, wanted.quota_us),
+        ("quota of the pod", pod.quota_us, wanted.pod_quota_us),
+        ("weight", one.shares, wanted.shares),
+        ("memory.max", NO_QUOTA if one.memory_limit_bytes is None else one.memory_limit_bytes, wanted.memory_max),
+    )
+    for what, found, right in numbers:
+        if right is not None and found != right:
+            yield f"{what} {_number(found)}; expected {_number(right)}"
+    if wanted.mems and one.mems != CpuSet.parse(wanted.mems):
+        yield f"memory nodes {one.mems or 'any'}; expected {CpuSet.parse(wanted.mems)}"
+
+
+def _number(value: int | None) -> str:
+    return "none" if value == NO_QUOTA else str(value)
 
 
 def _differences(wanted: Expectation, cpus: CpuSet, given: dict[str, CpuSet], work: Planned) -> Iterator[str]:
@@ -36,6 +58,8 @@ def _differences(wanted: Expectation, cpus: CpuSet, given: dict[str, CpuSet], wo
         exact = work.online if wanted.cpus == ONLINE else CpuSet.parse(wanted.cpus)
         if cpus != exact:
             yield f"expected {exact}"
+    if wanted.count is not None and len(cpus) != wanted.count:
+        yield f"expected {count(wanted.count, 'CPU')}"
     if wanted.same_as and given.get(wanted.same_as) != cpus:
         yield f"has CPUs {cpus}; expected those of {wanted.same_as}: {given.get(wanted.same_as) or 'none'}"
     for number, groups, what in _counts(wanted, work.topology):

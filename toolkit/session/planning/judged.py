@@ -6,12 +6,12 @@ on the machine.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from toolkit.model.claims import Claim, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import Sandbox, SandboxContainer
-from toolkit.model.scenario import Requirements, Scenario
+from toolkit.model.scenario import VALUES, Expectation, Requirements, Scenario
 from toolkit.model.topology import Cpu, KubeletCpu, KubeletNode, KubeletView, PciDevice, Topology
 from toolkit.session.planning.from_plan import Stage, claim_name, claim_set, running, sandbox_request, stages
 from toolkit.session.planning.kept import kept
@@ -22,8 +22,8 @@ PAGES_KB = {"2048": 512, "1048576": 4}
 """Huge pages of a node by their size."""
 PORT = "0x060400"
 """The class of a PCI port: the devices of which the firmware names the node, where a scenario asks for such."""
-EXPECTED, KEPT = "expected CPUs", "CPUs kept"
-"""What ``admission`` judges of CPUs: those that a scenario expects, and those that a change must leave."""
+EXPECTED, STATED, KEPT = "expected CPUs", "expected values", "CPUs kept"
+"""What ``admission`` judges of a plan: CPUs and values that a scenario expects, and CPUs that a change must leave."""
 LEVELS = {SubjectKind.POD: "of pods", SubjectKind.QOS: "of QoS classes"}
 
 
@@ -46,11 +46,17 @@ def judged(scenario: Scenario) -> tuple[str, ...]:
         (claims.transition_limit_ms is not None, "time of a change"),
         (claims.noise_budget_ns_per_s is not None, "noise budget"),
         (scenario.state_files, "state files"),
-        (bool(scenario.expect), EXPECTED),
+        (any(_said(one) - set(VALUES) for one in scenario.expect.values()), EXPECTED),
+        (any(_said(one) & set(VALUES) for one in scenario.expect.values()), STATED),
         (any(True for _ in kept(scenario, work)), KEPT),
         (bool(scenario.rejected_pods or scenario.rejected_resizes or scenario.refused_restart), "refusal"),
     )
     return tuple(sorted(found | {word for asked, word in node if asked}))
+
+
+def _said(wanted: Expectation) -> set[str]:
+    """Return the names of the parts of which something is expected."""
+    return {part.name for part in fields(wanted) if getattr(wanted, part.name) != part.default}
 
 
 def fullest(work: Planned) -> Stage:

@@ -52,6 +52,13 @@ def on_two_sockets(cpus: str) -> Planned:
         ("8,12", Expectation(nearest_numa_nodes=True), ""),
         ("4,8", Expectation(nearest_numa_nodes=True), "on NUMA nodes that are not nearest to each other"),
         ("20", Expectation(sockets=1), "the socket of some is not known; expected 1 socket"),
+        ("4-7", Expectation(count=4, quota_us=-1, pod_quota_us=-1, shares=1024, memory_max=1 << 26), ""),
+        ("4-7", Expectation(count=3), "expected 3 CPUs"),
+        ("4-7", Expectation(quota_us=100_000), "quota none; expected 100000"),
+        ("4-7", Expectation(pod_quota_us=100_000), "quota of the pod none; expected 100000"),
+        ("4-7", Expectation(shares=2048), "weight 1024; expected 2048"),
+        ("4-7", Expectation(memory_max=-1), "memory.max 67108864; expected none"),
+        ("4-7", Expectation(mems="1"), "memory nodes any; expected 1"),
         ("4,8", Expectation(sockets=1, numa_nodes=1), "on 2 NUMA nodes; expected 1; on 2 sockets; expected 1"),
     ],
 )
