@@ -1,15 +1,21 @@
-"""``session.json`` as text: measures are tables, and what a measure is stands in it once.
+"""``session.json`` as text: what scenarios have in common stands in it once, and the rest in tables.
 
-``kinds``: rule -> its measures here, each with kind, direction and smallest effect, as the rule declares them; the unit
-is the end of the name. A scenario's ``measures``: rule -> subject -> values in that order, ``null`` for a measure that
-a verdict does not have, and nothing after the last one that it has. An index without ``kinds`` is of before: its
-scenarios say ``rule subject`` -> name -> value.
+An index that has ``rules`` is written so; one that has not is of before, and says each name at each value.
+
+- ``rules``: those that passed anywhere. A scenario's ``passed``: how many verdicts of each, in that order.
+- ``kinds``: rule -> its measures, each with kind, direction and smallest effect, as the rule declares them; the unit is
+  the end of the name. A scenario's ``measures``: rule -> subject -> values in that order, ``null`` for a measure that a
+  verdict does not have.
+- A scenario's ``controls``: run -> rows of name, outcome, subject and reason.
+- ``skipped``: reason -> scenarios.
+
+Rows end with the last value that says something.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pydantic_core
@@ -17,19 +23,23 @@ import pydantic_core
 from toolkit.errors import InputError
 from toolkit.model.measures import Kind, MeasureKind
 from toolkit.model.serde import from_data, lean_data, printable_json, stage_value
-from toolkit.model.session import Session
+from toolkit.model.session import Session, SessionControl
 
 Numbers = Mapping[str, Mapping[str, int | float]]
 """``rule subject`` -> name -> value."""
+Value = int | float | str | None
 KindOf = Callable[[str, str], MeasureKind | None]
+_CONTROL = ("name", "outcome", "subject", "reason")
 
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Kinds:
-    """What the measures of an index are, by rule."""
+class _Common:
+    """What stands in an index once."""
 
-    kinds: dict[str, tuple[MeasureKind, ...]]
+    rules: tuple[str, ...]
+    kinds: dict[str, tuple[MeasureKind, ...]] = field(default_factory=dict)
+    skipped: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def session_text(session: Session, kind_of: KindOf) -> str:
@@ -37,25 +47,37 @@ def session_text(session: Session, kind_of: KindOf) -> str:
 
     :param kind_of: what a rule says that a measure of it is.
     """
-    kinds = _kinds((scenario.measures for scenario in session.scenarios), kind_of)
+    common = _common(session, kind_of)
     data = lean_data(session)
     scenarios = data.pop("scenarios", [])
     for scenario, written in zip(session.scenarios, scenarios, strict=True):
-        if scenario.measures:
-            written["measures"] = _table(scenario.measures, kinds)
-    if kinds:
-        data["kinds"] = {rule: [lean_data(one) for one in of_rule] for rule, of_rule in kinds.items()}
-    data["scenarios"] = scenarios
-    text = printable_json(pydantic_core.to_json(data, inf_nan_mode="null").decode())
+        tables = {
+            "passed": _row([scenario.passed.get(rule) or None for rule in common.rules], 0),
+            "measures": _table(scenario.measures, common.kinds),
+            "controls": _by_run(scenario.controls),
+        }
+        written.update({name: table for name, table in tables.items() if table})
+    text = printable_json(pydantic_core.to_json({**data, **lean_data(common), "scenarios": scenarios}).decode())
     return text.replace('{"name":', '\n{"name":') + "\n"
 
 
-def _kinds(measures: Iterable[Numbers], kind_of: KindOf) -> dict[str, list[MeasureKind]]:
+def _common(session: Session, kind_of: KindOf) -> _Common:
+    skipped: dict[str, list[str]] = {}
+    for name, reason in session.skipped.items():
+        skipped.setdefault(reason, []).append(name)
+    return _Common(
+        rules=tuple(dict.fromkeys(rule for one in session.scenarios for rule in one.passed)),
+        kinds=_kinds((scenario.measures for scenario in session.scenarios), kind_of),
+        skipped={reason: tuple(scenarios) for reason, scenarios in skipped.items()},
+    )
+
+
+def _kinds(measures: Iterable[Numbers], kind_of: KindOf) -> dict[str, tuple[MeasureKind, ...]]:
     names: dict[str, dict[str, None]] = {}
     for numbers in measures:
         for about, values in numbers.items():
             names.setdefault(about.partition(" ")[0], {}).update(dict.fromkeys(values))
-    return {rule: [_kind(kind_of, rule, name) for name in of_rule] for rule, of_rule in names.items()}
+    return {rule: tuple(_kind(kind_of, rule, name) for name in of_rule) for rule, of_rule in names.items()}
 
 
 def _kind(kind_of: KindOf, rule: str, name: str) -> MeasureKind:
@@ -64,15 +86,26 @@ def _kind(kind_of: KindOf, rule: str, name: str) -> MeasureKind:
     return MeasureKind(name=name, kind=Kind.WORD) if found is None else replace(found, name=name)
 
 
-def _table(measures: Numbers, kinds: Mapping[str, list[MeasureKind]]) -> dict[str, dict[str, list[int | float | None]]]:
-    found: dict[str, dict[str, list[int | float | None]]] = {}
+def _table(measures: Numbers, kinds: Mapping[str, Sequence[MeasureKind]]) -> dict[str, dict[str, list[Value]]]:
+    found: dict[str, dict[str, list[Value]]] = {}
     for about, numbers in measures.items():
         rule, _, subject = about.partition(" ")
-        values = [numbers.get(kind.name) for kind in kinds[rule]]
-        while values and values[-1] is None:
-            values.pop()
-        found.setdefault(rule, {})[subject] = values
+        found.setdefault(rule, {})[subject] = _row([numbers.get(kind.name) for kind in kinds[rule]], None)
     return found
+
+
+def _by_run(controls: Iterable[SessionControl]) -> dict[str, list[list[Value]]]:
+    found: dict[str, list[list[Value]]] = {}
+    for one in controls:
+        row = [one.name, str(one.outcome), one.subject or None, one.reason or None]
+        found.setdefault(one.run, []).append(_row(row, ""))
+    return found
+
+
+def _row(values: Sequence[Value], nothing: Value) -> list[Value]:
+    """Return a row up to the last value that says something. :param nothing: what is written for the others."""
+    last = max((at for at, value in enumerate(values) if value is not None), default=-1)
+    return [nothing if value is None else value for value in values[: last + 1]]
 
 
 def with_names(data: dict[str, Any], where: str) -> dict[str, Any]:
@@ -80,39 +113,75 @@ def with_names(data: dict[str, Any], where: str) -> dict[str, Any]:
 
     :raises InputError: its tables are none.
     """
-    if "kinds" not in data:
+    if "rules" not in data:
         return data
-    found = {name: value for name, value in data.items() if name != "kinds"}
-    kinds = from_data(_Kinds, {"kinds": data["kinds"]}, where).kinds
-    names = {rule: [kind.name for kind in of_rule] for rule, of_rule in kinds.items()}
-    for rule, of_rule in names.items():
-        if len(set(of_rule)) < len(of_rule):
-            raise InputError(where, f"kinds.{rule}: a measure twice", "each measure of a rule once")
+    stated = {name: data[name] for name in ("rules", "kinds", "skipped") if name in data}
+    common = from_data(_Common, stated, where)
+    kinds = {
+        rule: _unlike([kind.name for kind in of_rule], f"kinds.{rule}", where) for rule, of_rule in common.kinds.items()
+    }
+    rules = _unlike(common.rules, "rules", where)
+    _unlike([name for scenarios in common.skipped.values() for name in scenarios], "skipped", where)
+    found = {name: value for name, value in data.items() if name not in ("rules", "kinds")}
+    if "skipped" in data:
+        found["skipped"] = {name: reason for reason, scenarios in common.skipped.items() for name in scenarios}
     scenarios = data.get("scenarios")
     if isinstance(scenarios, list):
-        found["scenarios"] = [_scenario(one, names, f"scenarios.{at}", where) for at, one in enumerate(scenarios)]
+        read = _Reading(rules=rules, kinds=kinds, where=where)
+        found["scenarios"] = [read.scenario(one, f"scenarios.{at}") for at, one in enumerate(scenarios)]
     return found
 
 
-def _scenario(scenario: object, names: Mapping[str, list[str]], place: str, where: str) -> object:
-    if not isinstance(scenario, dict) or "measures" not in scenario:
-        return scenario
-    measures: dict[str, dict[str, object]] = {}
-    for rule, of_rule in _mapping(scenario["measures"], f"{place}.measures", where).items():
-        known = names.get(rule, [])
-        for subject, values in _mapping(of_rule, f"{place}.measures.{rule}", where).items():
-            if not isinstance(values, list) or len(values) > len(known):
-                expected = f"a list of at most {len(known)} values, as many as kinds has measures of the rule"
-                raise InputError(where, f"{place}.measures.{rule}.{subject}", expected)
-            numbers = dict(zip(known, values, strict=False))
-            whole = None not in values
-            measures[f"{rule} {subject}"] = (
-                numbers if whole else {name: value for name, value in numbers.items() if value is not None}
-            )
-    return {**scenario, "measures": measures}
+def _unlike(names: Sequence[str], place: str, where: str) -> Sequence[str]:
+    if len(set(names)) < len(names):
+        raise InputError(where, f"{place}: a name twice", "each name once")
+    return names
 
 
-def _mapping(value: object, place: str, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(where, f"{place}: a mapping is expected")
-    return value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """The tables of scenarios, on their way to names."""
+
+    rules: Sequence[str]
+    kinds: Mapping[str, Sequence[str]]
+    where: str
+
+    def scenario(self, scenario: object, place: str) -> object:
+        """Return a scenario with a name at each value."""
+        if not isinstance(scenario, dict):
+            return scenario
+        found = dict(scenario)
+        if "passed" in found:
+            numbers = self._named(found["passed"], self.rules, f"{place}.passed", None)
+            found["passed"] = {rule: number for rule, number in numbers.items() if number != 0}
+        if "measures" in found:
+            found["measures"] = self._measures(found["measures"], f"{place}.measures")
+        if "controls" in found:
+            found["controls"] = self._controls(found["controls"], f"{place}.controls")
+        return found
+
+    def _measures(self, measures: object, place: str) -> dict[str, dict[str, object]]:
+        return {
+            f"{rule} {subject}": self._named(values, self.kinds.get(rule, ()), f"{place}.{rule}.{subject}", None)
+            for rule, of_rule in self._mapping(measures, place).items()
+            for subject, values in self._mapping(of_rule, f"{place}.{rule}").items()
+        }
+
+    def _controls(self, controls: object, place: str) -> list[dict[str, object]]:
+        found = []
+        for run, rows in self._mapping(controls, place).items():
+            if not isinstance(rows, list):
+                raise InputError(self.where, f"{place}.{run}: a list is expected")
+            found += [{**self._named(row, _CONTROL, f"{place}.{run}", ""), "run": run} for row in rows]
+        return found
+
+    def _named(self, row: object, names: Sequence[str], place: str, nothing: Value) -> dict[str, object]:
+        if not isinstance(row, list) or len(row) > len(names):
+            raise InputError(self.where, place, f"a list of at most {len(names)} values")
+        found = dict(zip(names, row, strict=False))
+        return found if nothing not in row else {name: value for name, value in found.items() if value != nothing}
+
+    def _mapping(self, value: object, place: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise InputError(self.where, f"{place}: a mapping is expected")
+        return value

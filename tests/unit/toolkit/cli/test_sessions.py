@@ -144,7 +144,8 @@ def test_a_verdict_that_the_index_made_up_is_reported(tmp_path: Path) -> None:
     folder = saved(tmp_path)
     path = folder / "session.json"
     data = json.loads(path.read_text())
-    data["scenarios"][0]["controls"][0]["run"] = "one.tar.gz"
+    controls = data["scenarios"][0]["controls"]
+    controls["one.tar.gz"] = controls.pop(WIDENED)
     path.write_text(json.dumps(data))
 
     found = pinproof("judge", folder)
