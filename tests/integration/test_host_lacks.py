@@ -123,20 +123,15 @@ def test_a_soft_limit_is_raised_to_what_is_needed(tmp_path: Path, place: str) ->
     assert "open" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("deed", "said"),
-    [
-        ("mkdir -m 0777", "can be written by others (mode 0777)"),
-        ("install -d -o 65534", "belongs to user 65534"),
-        ("ln -sT .", "is a symbolic link"),
-    ],
-)
-def test_a_strange_cache_is_said(tmp_path: Path, place: str, deed: str, said: str) -> None:
-    """Compiled probes that others could have written are not read, none is written, and the user hears of it."""
-    done = pinproof(tmp_path, place, (*STRANGE_CACHE, deed), "watch")
+def test_a_strange_cache_is_said(tmp_path: Path, place: str) -> None:
+    """Compiled probes that others could have written are not read, none is written, and the user hears of it.
+
+    What else is strange about a cache: ``tests/unit/probes/test_unit.py``, where nothing is compiled for it.
+    """
+    done = pinproof(tmp_path, place, (*STRANGE_CACHE, "install -d -o 65534"), "watch")
 
     assert done.returncode in (0, 3), done.stderr
-    assert said in done.stderr
+    assert "belongs to user 65534" in done.stderr
     assert "are not read, and none is written" in done.stderr
     assert len([line for line in done.stderr.splitlines() if "armed: " not in line]) == 1, done.stderr
 

@@ -76,7 +76,11 @@ def watch(crowd: list[int], tmp_path: Path) -> Iterator[Watch]:
 
 
 def test_a_crowd_outside_is_one_line(watch: Watch, crowd: list[int]) -> None:
-    """The first thread is named at once, all of them on all their CPUs in one line, and again a period later."""
+    """The first thread is named at once, all of them on all their CPUs in one line, and again a period later.
+
+    Before that one line says that it is armed, and for how much: a script that begins its load then misses nothing.
+    """
+    wait_for(lambda: "armed: " in watch.said(), "the line", 60.0)
     outside = ONLINE[1:]
     for number, thread in enumerate(crowd):
         os.sched_setaffinity(thread, {outside[number % len(outside)]})
@@ -87,11 +91,6 @@ def test_a_crowd_outside_is_one_line(watch: Watch, crowd: list[int]) -> None:
     assert len({at for at, _, _ in summed}) == len(summed)
     assert max(int(threads) for _, threads, _ in summed) == THREADS
     assert summed[-1][2] == str(CpuSet.of(outside))
+    assert re.findall(r"^\d\d:\d\d:\d\d armed: (.*)$", watch.said(), re.MULTILINE) == ["2 claims, windows of 60 s"]
     at_once = AT_ONCE.findall(watch.said())
     assert 1 <= len(at_once) <= len(summed) + 1
-
-
-def test_it_says_when_it_is_armed(watch: Watch) -> None:
-    """Once, with how much it watches: a script that begins its load then misses nothing."""
-    wait_for(lambda: "armed: " in watch.said(), "the line", 60.0)
-    assert re.findall(r"^\d\d:\d\d:\d\d armed: (.*)$", watch.said(), re.MULTILINE) == ["2 claims, windows of 60 s"]
