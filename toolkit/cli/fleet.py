@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import time
@@ -163,14 +162,9 @@ def _gathered(
             where, "nothing to read", "session.json, result.json, a bundle or record.json below it, or --expect HOSTS"
         )
     gathered = Gathered()
-    # Nothing of it becomes garbage, and thousands of reports are looked through again and again for it.
-    gc.disable()
-    try:
-        with progress(len(places), "judging" if judge else "reading") as bar:
-            for one in read_all(places, judge=judge, cache=cache, jobs=jobs, progress=lambda done: bar.to(done)):
-                gathered.add(one)
-    finally:
-        gc.enable()
+    with progress(len(places), "judging" if judge else "reading") as bar:
+        for one in read_all(places, judge=judge, cache=cache, jobs=jobs, progress=lambda done: bar.to(done)):
+            gathered.add(one)
     return gathered
 
 
