@@ -15,7 +15,6 @@ from validators.credibility.trust import summary
 from validators.queries import view, writers
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.state_files import cpu_state, memory_state, standing
-from validators.state_files.problem import Problem
 from validators.witness import Witness
 
 ID = "checkpoint"
@@ -49,6 +48,27 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     return (_without("node", Outcome.SKIPPED, f"no state file was given, and policy {last.cpu_policy} needs none"),)
 
 
+def wrong_now(readings: list[StateReading], claims: ClaimSet) -> dict[str, tuple[list[str], list[str]]]:
+    """Return what is wrong with each state file in the last reading of a node that is followed, by the file's name:
+    what is certain, and what may be a moment between two saves.
+    """
+    last, found = readings[-1], dict[str, tuple[list[str], list[str]]]()
+    for subject, file, ask in ((CPU, last.cpu, _cpu_asked(last, claims)), (MEMORY, last.memory, _memory_asked(last))):
+        if file is not None:
+            found[subject] = standing.still_wrong(readings, ask, later=True)
+    return found
+
+
+def _cpu_asked(last: StateReading, claims: ClaimSet) -> standing.Ask:
+    """Return how to ask what is wrong with the CPU manager's file by the configuration of the last reading."""
+    setup = cpu_state.configured(last, claims)
+    return lambda one: list(cpu_state.problems(one, setup))
+
+
+def _memory_asked(last: StateReading) -> standing.Ask:
+    return lambda one: list(memory_state.problems(one, last.memory_policy))
+
+
 def _gone(
     subject: str, policy: str | None, needs: str, lasted: list[standing.Lasted], evidence: Evidence
 ) -> list[Verdict]:
@@ -74,11 +94,7 @@ def _without(subject: str, outcome: Outcome, reason: str) -> Verdict:
 
 def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, evidence: Evidence) -> Verdict:
     last, followed = readings[-1], evidence.following is not None
-    setup = cpu_state.configured(last, claims)
-
-    def asked(one: StateReading) -> list[Problem]:
-        return list(cpu_state.problems(one, setup))
-
+    asked = _cpu_asked(last, claims)
     faults, moments = standing.still_wrong(readings, asked, later=followed and not last.modelled)
     by_each = cpu_state.by_each(readings, claims)
     measures: dict[str, Measure] = {
@@ -140,11 +156,7 @@ def _period_s(claims: ClaimSet) -> float:
 
 def _memory(file: MemoryStateFile, readings: list[StateReading], evidence: Evidence) -> Verdict:
     reading, followed = readings[-1], evidence.following is not None
-    by_each = memory_state.by_each(readings)
-
-    def asked(one: StateReading) -> list[Problem]:
-        return list(memory_state.problems(one, reading.memory_policy))
-
+    by_each, asked = memory_state.by_each(readings), _memory_asked(reading)
     faults, moments = standing.still_wrong(readings, asked, later=followed and not reading.modelled)
     since_ns = standing.wrong_since(readings, asked if faults else by_each)
     faults = faults or [*map(str, standing.lasted(readings, by_each))]

@@ -24,6 +24,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.held import FOREVER_NS, OWING, Why
 from toolkit.model.node_evidence import NodeEvidence
 from toolkit.session.engine.observe import Observation
+from toolkit.session.following.broken_files import BrokenFiles
 from toolkit.session.following.layer_history import LayerHistory, granted
 from toolkit.session.following.lives import Lives
 from toolkit.session.following.source_reader import SourceReader
@@ -50,6 +51,7 @@ class Follower:
         self._source, self._report = source, report
         self._history = LayerHistory(source.name)
         self._unwatched, self._unread = UnwatchedSubjects(report), UnreadParts(report)
+        self._broken = BrokenFiles(report)
         self._base = ClaimSet(claims=())
         self._present: dict[str, Claim] = {}
         self._beside: tuple[Claim, ...] = ()
@@ -181,6 +183,7 @@ class Follower:
         refused = {name: self._begin(opened, wanted[name]) for name in wanted if name not in self._present}
         why = {part.part: part.reason for part in reading.left_out}
         self._unread.note(reading.missing, why)
+        self._broken.note(reading, began_ns)
         self._unwatched.note(why | {name: reason for name, reason in refused.items() if reason}, opened.observer)
         self._beside = tuple(claim for claim in reading.claims.claims if not claim.kind.carries_tasks)
         self._base = replace(reading.claims, claims=(), pods_root=self._root(opened, reading))
@@ -259,6 +262,8 @@ class Follower:
                     self._end(opened, claim.name)
                     return
         elif claim.cpus != before.cpus:
+            if claim.isolation is Isolation.CONTAINER:  # no kubelet gives an owner that runs other CPUs by itself
+                self._report(f"{claim.name}: its own CPUs are {claim.cpus} now, they were {before.cpus}")
             with opened.observer.changing(claim.name, claim.cpus, self._source.name):
                 pass  # whatever changed it has written it
             if more := more_of(before, claim):
