@@ -2,7 +2,8 @@
 
 It names pods without UIDs, and lists only exclusive CPUs.
 
-Source: https://github.com/kubernetes/kubelet/blob/master/pkg/apis/podresources/v1/api.proto;
+Source: Kubernetes documentation "Pod-level resource managers reference" (PodResources API);
+https://github.com/kubernetes/kubelet/blob/master/pkg/apis/podresources/v1/api.proto;
 https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/
 (where the socket is, that GetAllocatableResources is stable since 1.28).
 """
@@ -36,7 +37,14 @@ TABLE: Table = {
         "cpu_ids": (3, "int64[]"),
         "memory": (4, "ContainerMemory[]"),
     },
-    "PodResources": {"name": (1, "string"), "namespace": (2, "string"), "containers": (3, "ContainerResources[]")},
+    "PodResources": {
+        "name": (1, "string"),
+        "namespace": (2, "string"),
+        "containers": (3, "ContainerResources[]"),
+        # As of v1.37: what a pod has as a whole; containers that share of it have none of their own then.
+        "cpu_ids": (4, "int64[]"),
+        "memory": (5, "ContainerMemory[]"),
+    },
     "ListPodResourcesRequest": {},
     "ListPodResourcesResponse": {"pod_resources": (1, "PodResources[]")},
     "AllocatableResourcesRequest": {},

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from toolkit.allocation.admission import Admission, StartupError
 from toolkit.allocation.checkpoint.format import CheckpointError
+from toolkit.allocation.checkpoint.state_files import cpu_state_file
 from toolkit.allocation.node import Node, start_node
 from toolkit.allocation.planner import plan, plan_of
 from toolkit.errors import InputError
@@ -43,6 +44,9 @@ def plan_from_state(scenario: Scenario, held: Held, topology: Topology) -> tuple
     replayed = plan(pods if held.files.cpu is None else known, config, machine)
     if held.files.cpu is None:
         return replayed, ()
+    file = cpu_state_file(held.files.cpu)
+    if file.unknown:
+        return plan(pods, config, machine), (_unread(file.problem),)
     node = start_node(config, machine, predicate=True)
     running = [pod for pod in known if pod.uid not in held.refused]
     try:

@@ -324,6 +324,19 @@ def test_a_state_file_of_v137_is_judged_as_one_before_it(start: str) -> None:
     assert after["checkpoint", "cpu_manager_state"].measures["version"] == 4
 
 
+def test_pod_resources_of_v137_name_what_a_pod_has_as_a_whole() -> None:
+    """Containers that share of it have nothing of their own there: no layer contradicts the others by that."""
+    files = rewritten(capture("B2-2"))
+    with part(files, "podresources.json") as said:
+        (pod,) = (one for one in said["List"]["podResources"] if one["name"] == "plr-node1")
+        pod |= {"cpuIds": ["4", "5", "6", "7"]}
+        for container in pod["containers"]:
+            if container["name"] != "main":
+                del container["cpuIds"], container["memory"]
+    files["capture.json"] = json.dumps({"kubelet_version": "v1.37.0"}).encode()
+    assert failed(files) == {}
+
+
 def test_a_spoilt_v4_fails_and_an_unknown_version_is_undecided() -> None:
     """A kubelet does not start from the one; what the other promises is not known, and nothing is made of it."""
     spoilt = judged(rewritten(capture("B2-2"), wrong=1))["checkpoint", "cpu_manager_state"]

@@ -120,6 +120,14 @@ def test_a_state_that_no_kubelet_reads_is_said_and_not_used(tmp_path: Path) -> N
     assert "corrupted" in found(document)["state-not-read", "cpu_manager_state"] or "cannot unmarshal" in str(document)
 
 
+def test_a_state_of_an_unknown_version_is_not_read_as_an_older_one(tmp_path: Path) -> None:
+    """It is said, and the plan begins with an empty node."""
+    files = capture("B1-4")
+    files[STATE] = json.dumps(json.loads(files[STATE]) | {"shards": []}).encode()
+    document = json.loads(pinproof("plan", "--capture", written(files, tmp_path), "--json").stdout)[0]
+    assert "of a version that is not known here" in found(document)["state-not-read", "cpu_manager_state"]
+
+
 def test_a_device_that_is_not_known_gets_a_word(tmp_path: Path) -> None:
     """Which devices a node has is in none of the files that are asked."""
     (tmp_path / "new.yaml").write_text(POD.replace("MEMORY", "64Mi, intel.com/sriov: 1"))
