@@ -14,8 +14,7 @@ from tests.unit.validators.evidence_builder import SECOND, claim_set, cpus, evid
 from toolkit.model.evidence.following import ALLOCATION_ERRORS, ASSIGNMENTS, KUBELET_START, Following, Gauges
 from toolkit.model.picture import Picture
 from toolkit.model.state_files import CpuEntry, CpuStateFile
-from toolkit.sources.kubelet.entered import Entered
-from toolkit.sources.kubelet.gauges import manager_gauges
+from toolkit.sources.kubelet.gauges import Entered, manager_gauges
 from validators.layers import metrics
 from validators.rules import layers_agree
 

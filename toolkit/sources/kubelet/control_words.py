@@ -6,7 +6,6 @@ Source: Documentation/admin-guide/cgroup-v2.rst (``cgroup.procs``, ``cpu.max``);
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 
 from toolkit import presence
 from toolkit.host.cgroup_paths import directories
@@ -30,11 +29,11 @@ _DEPTH = 8
 
 
 class ControlWords:
-    """:param root: where the cgroup hierarchies are; they are mounted when this begins. :param kept: reads files."""
+    """:param hierarchies: of cgroups. :param kept: reads files."""
 
-    def __init__(self, root: Path, kept: KeptFiles = NONE_KEPT) -> None:
+    def __init__(self, hierarchies: live_files.Tops, kept: KeptFiles = NONE_KEPT) -> None:
         self._kept = kept
-        tops = dict(live_files.hierarchies(root))
+        tops = dict(hierarchies)
         self._members = [str(tops[name]) for name in ("cpuset", UNIFIED, "") if name in tops]
         # A controller is in one hierarchy: what is not there is nowhere.
         memory = ((str(tops[name]), _MEMORY[name in V1]) for name in ("memory", UNIFIED, "") if name in tops)

@@ -80,6 +80,10 @@ class LiveNode:
         self.no_metrics = ""
         """Why the metrics could not be read."""
         self.proc = places.proc or places.below(PROC)
+        self.sys = places.sys or places.below(SYS)
+        self.root = places.cgroup_root or places.below(CGROUP_ROOT)
+        self.tops = () if memory is None else live_files.hierarchies(self.root)
+        """Name and mount of each hierarchy of cgroups; nothing where they are read as a whole."""
         pid = (live_files.kubelet_pid if memory is None else memory.kubelet.pid)(self.proc)
         arguments = None if pid is None else live_files.process_arguments(self.proc, pid)
         arguments = arguments if memory is None else memory.kubelet.said(arguments)
@@ -110,8 +114,8 @@ class LiveNode:
         self._metrics()
         self._allocated()
         self._at("cgroup_read")
-        root = places.cgroup_root or places.below(CGROUP_ROOT)
-        cgroups = live_files.cgroup_files(root) if self.memory is None else self.memory.cpusets(root)
+        root = self.root
+        cgroups = live_files.cgroup_files(root) if self.memory is None else self.memory.cpusets(self.tops)
         self.files |= cgroups
         self._at("threads_read")
         if cgroups and self.memory is not None:
@@ -128,8 +132,7 @@ class LiveNode:
         self._at("sockets_read")
         self._sockets()
         self._pods()
-        sys = places.sys or places.below(SYS)
-        self.files["sysfs.txt"] = live_files.sysfs_lines(sys, only_online=self.memory is not None).encode()
+        self.files["sysfs.txt"] = live_files.sysfs_lines(self.sys, only_online=self.memory is not None).encode()
         logs = live_files.log_names(places.logs or places.below(LOGS))
         if self.memory is not None and "node.json" not in self.files:
             self._nameless(root, cgroups, logs)

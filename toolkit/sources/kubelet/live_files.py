@@ -104,12 +104,16 @@ def cgroup_files(root: Path) -> dict[str, bytes]:
     return found
 
 
-def hierarchies(root: Path) -> list[tuple[str, Path]]:
+Tops = tuple[tuple[str, Path], ...]
+"""Name and mount of each hierarchy of cgroups."""
+
+
+def hierarchies(root: Path) -> Tops:
     """Return name and mount of each hierarchy; the one of a v2 host has no name, whatever cgroups it has are named."""
     names = [name for name in sorted(V1 | {UNIFIED}) if presence.is_dir(root / name)]
     if not any(name in V1 for name in names) or presence.exists(root / "cgroup.controllers"):
-        return [("", root)]
-    return [(name, root / name) for name in names]
+        return (("", root),)
+    return tuple((name, root / name) for name in names)
 
 
 def _pod_folders(mount: str) -> Iterator[tuple[str, str]]:

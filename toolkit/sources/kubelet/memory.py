@@ -12,9 +12,10 @@ from typing import Any
 from toolkit.host.kept_files import NONE_KEPT, KeptFiles
 from toolkit.model.runtimes import whole_of
 from toolkit.sources.kubelet.answers import Answers
-from toolkit.sources.kubelet.live_files import is_kubelet, kubelet_pid, numbers, start_ticks
+from toolkit.sources.kubelet.live_files import Tops, is_kubelet, kubelet_pid, numbers, start_ticks
 from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.pod_tree import PodTree
+from toolkit.sources.kubelet.turns import Turns
 
 SEARCH_S = 60.0
 """So often the kubelet is looked for among all processes although the one that is known runs: another of a lower number
@@ -95,16 +96,16 @@ class Memory:
         self.kept = kept
         self.kubelet = KubeletProcess()
         self.tree = PodTree(kept)
-        self.answers = Answers()
+        self.answers, self.turns = Answers(), Turns()
         self._about: tuple[dict[str, Any], bytes] = {}, b"{}"
         self._cpusets: dict[str, bytes] = {}
 
-    def cpusets(self, root: Path) -> dict[str, bytes]:
+    def cpusets(self, hierarchies: Tops) -> dict[str, bytes]:
         """Read the tree; a container whose file says something new is asked for in the same reading, spared or not.
 
         Its runtime may have been asked for that set and be asked for the old one again before the next reading.
         """
-        found = self.tree.cpusets(root)
+        found = self.tree.cpusets(hierarchies)
         if found == self._cpusets:
             return self._cpusets  # of the same names: those are compared at a glance
         new = [name for name, data in found.items() if self._cpusets.get(name, data) != data]

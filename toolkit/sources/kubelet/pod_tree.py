@@ -17,7 +17,7 @@ from pathlib import Path
 from toolkit.host.kept_files import NONE_KEPT, KeptFiles
 from toolkit.model.node_reading import UNIFIED
 from toolkit.model.runtimes import CRUN_INNER
-from toolkit.sources.kubelet.live_files import FILES, MAX_DEPTH, hierarchies, inside, is_of_pods, small_file
+from toolkit.sources.kubelet.live_files import FILES, MAX_DEPTH, Tops, inside, is_of_pods, small_file
 from toolkit.text.names import shown
 
 _CPUS = FILES[0]
@@ -90,7 +90,7 @@ class PodTree:
         self._trees: dict[str, _Tree] = {}
         """What was found at the last look, by mount."""
 
-    def cpusets(self, root: Path) -> dict[str, bytes]:
+    def cpusets(self, hierarchies: Tops) -> dict[str, bytes]:
         """Read of each cgroup of pods one file, that of its CPUs where it has one, as a capture's ``cgroup/...``.
 
         Of one hierarchy alone, cpuset's or unified: a container is in every one, the first says what the others would.
@@ -98,7 +98,7 @@ class PodTree:
         """
         found: dict[str, bytes] = {}
         trees: dict[str, _Tree] = {}
-        for hierarchy, mount in hierarchies(root):
+        for hierarchy, mount in hierarchies:
             name = f"{hierarchy}/" if hierarchy else ""
             if name not in ("cpuset/", f"{UNIFIED}/", ""):
                 continue

@@ -8,32 +8,34 @@ from toolkit import presence
 from toolkit.model.node_reading import UNIFIED, CgroupHierarchies
 from toolkit.model.runtimes import whole_of
 from toolkit.sources.kubelet import live_files
-from toolkit.sources.kubelet.places import CGROUP_ROOT, Places
 from toolkit.sources.kubelet.pod_paths import place_of
 
 
 class Signs:
     """Of one node. The paths are made anew where anything that they are made of is new: a node has a thousand."""
 
-    def __init__(self, places: Places) -> None:
-        self._places = places
+    def __init__(self) -> None:
         self._groups: CgroupHierarchies | None = None
         self._made_of: tuple[object, ...] | None = None
         self._found: tuple[Path, ...] = ()
+        self.seen: tuple[Path, ...] = ()
+        """As of the last reading."""
 
-    def of(self, kubelet_root: Path, groups: CgroupHierarchies | None) -> tuple[Path, ...]:
-        """Return them. :param groups: those that were read, which nothing changes."""
-        root = self._places.cgroup_root or self._places.below(CGROUP_ROOT)
-        tops = dict(live_files.hierarchies(root))
+    def look(
+        self, kubelet_root: Path, root: Path, hierarchies: live_files.Tops, groups: CgroupHierarchies | None
+    ) -> None:
+        """Make them. :param root: of the hierarchies. :param groups: those that were read."""
+        tops = dict(hierarchies)
         where = kubelet_root, root, tops
-        if self._made_of is None or self._groups is not groups or self._made_of[0] != where:
+        if self._made_of is None or self._groups != groups or self._made_of[0] != where:
             made_of = where, _names(groups)
             if made_of != self._made_of:
                 self._made_of, self._found = made_of, _paths(kubelet_root, root, tops, made_of[1])
             self._groups = groups
         if len(self._found) > 1:
-            return self._found
-        return (*self._found, root, *(path for path in presence.below(root, "*") if presence.is_dir(path)))
+            self.seen = self._found
+        else:
+            self.seen = (*self._found, root, *(path for path in presence.below(root, "*") if presence.is_dir(path)))
 
 
 _Name = tuple[str, str, bool]

@@ -46,7 +46,7 @@ class StaticPods:
         """
         if reading.containers is None:
             return self._known
-        if reading is self._reading:
+        if reading == self._reading:
             joined = self._joined
         else:
             joined = manifests(reading)

@@ -13,8 +13,9 @@ from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.bundle_files import read_bundle_files
 from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.control_words import ControlWords
-from toolkit.sources.kubelet.followed_claims import Followed
-from toolkit.sources.kubelet.owned import Owned
+from toolkit.sources.kubelet.followed import followed_of
+from toolkit.sources.kubelet.holding import Owned
+from toolkit.sources.kubelet.live_files import hierarchies
 
 RUNS = [(run, list(moments)) for run, moments in groupby(CAPTURES, key=lambda path: path.name.partition("-")[0])]
 SLOW = {"A2-4-slow-termination-cpu-given-to-g1.tar.gz": {"g1slow-node1/main": "1"}}
@@ -30,8 +31,8 @@ def test_two_owners_at_once_are_found_and_nothing_else(run: str, moments: list[P
         for name, data in read_bundle_files(moment).items():
             if name.endswith("/cgroup.procs"):
                 write(tmp_path / moment.name, name, data.decode())
-        now = Followed(reading, node_claims(reading))
-        taken = owned.taken(now, ControlWords(tmp_path / moment.name / "cgroup"))
+        now = followed_of(reading, node_claims(reading))
+        taken = owned.taken(now, ControlWords(hierarchies(tmp_path / moment.name / "cgroup")))
         if taken:
             found[moment.name] = {name: str(cpus) for name, cpus in taken.items()}
 

@@ -21,9 +21,10 @@ from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import container, labels, status
 from toolkit.errors import InputError
 from toolkit.model.layers import Layer
-from toolkit.sources.kubelet import follow
-from toolkit.sources.kubelet.follow import TURNS, KubeletSource
+from toolkit.sources.kubelet import facts, turns
+from toolkit.sources.kubelet.follow import KubeletSource
 from toolkit.sources.kubelet.places import Places
+from toolkit.sources.kubelet.turns import TURNS
 
 
 def test_layers_that_agree_hold_what_they_say(node: Node) -> None:
@@ -53,7 +54,7 @@ def test_a_pool_that_shrinks_gives_back_within_a_reconcile(node: Node) -> None:
 
 def test_who_gives_nothing_back_holds_no_longer_what_it_owes(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the period and the slack the new set is the promise, and what runs beside it a violation."""
-    monkeypatch.setattr(follow, "SLACK_S", 0.05)
+    monkeypatch.setattr(facts, "SLACK_S", 0.05)
     node.configure("cpuManagerReconcilePeriod: 50ms\n")
     node.read()
     node.state("0", db="2-3", new="1")
@@ -73,10 +74,10 @@ def test_a_pool_that_shrinks_again_has_no_more_time(node: Node) -> None:
     node.read()
     node.state("0", db="2-3", new="1")
     node.read()
-    (first,) = node.source._in_force._reconciles.late.values()
+    (first,) = node.source._since._in_force._reconciles.late.values()
     node.state("1", db="2-3", new="0")
     reading = node.read()
-    (second,) = node.source._in_force._reconciles.late.values()
+    (second,) = node.source._since._in_force._reconciles.late.values()
 
     assert back(reading) == {"web/app": "0"}
     assert second.since_ns == first.since_ns
@@ -107,7 +108,7 @@ def test_cpus_of_a_container_that_has_ended_are_the_pools_at_any_moment(node: No
     assert cpus(freed) == {"web/app": "0,2-3"}
     assert back(freed) == {}
     assert cpus(done) == {"web/app": "0,2-3"}
-    assert node.source._owned._owners == {}
+    assert node.source._since._owned._owners == {}
 
 
 @pytest.mark.parametrize("state", [EXITED, 1], ids=["ended", "runs again"])
@@ -146,26 +147,26 @@ def test_cpus_that_were_given_out_again_are_not_freed(node: Node) -> None:
 
 def test_of_hundreds_few_statuses_are_asked_for_in_one_reading(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many readings it takes until every container's was."""
-    monkeypatch.setattr(follow, "TURNS", 1)
-    monkeypatch.setattr(follow, "A_TURN", 1)
+    monkeypatch.setattr(turns, "TURNS", 1)
+    monkeypatch.setattr(turns, "A_TURN", 1)
     node.read()
-    turns = []
+    rounds = []
     for _ in range(2):
         node.read()
-        turns += node.asked
-    assert sorted(turns) == [DB, WEB]
+        rounds += node.asked
+    assert sorted(rounds) == [DB, WEB]
 
 
 def test_statuses_are_asked_for_while_layers_differ(node: Node) -> None:
     """All at first; of those that agree some in turn; of one whose cgroup drifts always."""
     node.read()
     assert sorted(node.asked) == [DB, WEB]
-    turns = []
+    rounds = []
     for _ in range(TURNS):
         node.read()
-        turns.append(tuple(node.asked))
-    assert all(len(turn) < 2 for turn in turns)
-    assert sorted(one for turn in turns for one in turn) == [DB, WEB]
+        rounds.append(tuple(node.asked))
+    assert all(len(turn) < 2 for turn in rounds)
+    assert sorted(one for turn in rounds for one in turn) == [DB, WEB]
 
     for one, pod, name, right in ((DB, "db", "main", "2-3"), (WEB, "web", "app", "0-1")):
         # At once, whosever turn it is: it may be put back before the next reading.

@@ -20,7 +20,7 @@ from tests.unit.toolkit.sources.kubelet.followed_node import (
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import container, labels, status
 from toolkit.sources.kubelet import follow
-from toolkit.sources.kubelet.follow import TURNS
+from toolkit.sources.kubelet.turns import TURNS
 from validators.queries import view
 
 
@@ -102,11 +102,11 @@ def test_what_says_the_same_again_is_not_read_anew(node: Node) -> None:
     """The claims are the same objects until a file or an answer differs."""
     first, again = node.read(), node.read()
     assert claim(first, "db/main") == claim(again, "db/main")
-    assert node.source._found is not None
-    known = node.source._found[1]
+    assert node.source._facts.last is not None
+    known = node.source._facts.last[1].found
     for _ in range(TURNS):
         node.read()
-    assert node.source._found[1] is known
+    assert node.source._facts.last[1].found is known
     node.state("0-1", db="2-3", new="3")
     node.read()
-    assert node.source._found[1] is not known
+    assert node.source._facts.last[1].found is not known

@@ -13,6 +13,7 @@ from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from toolkit.host.kept_files import KeptFiles
 from toolkit.model.node_reading import Asked
 from toolkit.sources.kubelet.control_words import ControlWords
+from toolkit.sources.kubelet.live_files import hierarchies
 
 FOLDER = f"{KUBEPODS}/podu-web/{WEB}"
 
@@ -74,7 +75,7 @@ def test_a_quota_is_compared_as_a_driver_writes_it(
     for name, text in files.items():
         top = "cpu/" if name.startswith("cpu.cfs") else ""
         write(tmp_path, f"{top}kubepods/podu/c/{name}", f"{text}\n")
-    words = ControlWords(tmp_path)
+    words = ControlWords(hierarchies(tmp_path))
 
     assert words.quota_as_asked("/kubepods/podu/c", Asked(quota_us=quota_us, period_us=100_000)) is same
 
@@ -92,5 +93,5 @@ def test_a_controller_is_in_one_hierarchy(tmp_path: Path) -> None:
             return super().read(folder, names, *others)
 
     asked = Asked(quota_us=25_000, period_us=100_000, memory_bytes=1 << 20)
-    assert ControlWords(tmp_path, Counted(0)).as_asked("/kubepods/podu/c", asked)
+    assert ControlWords(hierarchies(tmp_path), Counted(0)).as_asked("/kubepods/podu/c", asked)
     assert read == [f"{tmp_path}/{top}/kubepods/podu/c" for top in ("cpu", "memory")]

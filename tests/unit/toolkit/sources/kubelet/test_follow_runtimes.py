@@ -84,11 +84,11 @@ def test_a_claim_is_about_the_cgroup_that_the_runtime_limited(
 def test_the_layers_of_a_container_of_crun_agree(node: Node) -> None:
     """Its CPUs are where its runtime wrote them; who changes them there is noticed at once."""
     scope(node, {}, {"cpuset.cpus": "0-1"})
-    followed = node.source._followed
-    assert followed is not None
+    assert node.source._facts.last is not None
+    followed = node.source._facts.last[1]
     assert WEB in {one for _, one in followed.agree}
     assert node.root / "sys/fs/cgroup" / SCOPE / "container/cpuset.cpus" in node.source.signs()
     scope(node, {}, {"cpuset.cpus": "0"})
-    followed = node.source._followed
-    assert followed is not None
+    assert node.source._facts.last is not None
+    followed = node.source._facts.last[1]
     assert WEB not in {one for _, one in followed.agree}

@@ -15,10 +15,11 @@ from tests.seeds import SEED
 from tests.unit.toolkit.sources.kubelet.followed_node import CONFIG, CREATED, DB, EXITED, WEB, Node, back, claim, cpus
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from toolkit.model.node_reading import NodeReading
-from toolkit.sources.kubelet import follow
+from toolkit.sources.kubelet import turns
 from toolkit.sources.kubelet.claims import node_claims
-from toolkit.sources.kubelet.follow import TURNS, KubeletSource
-from toolkit.sources.kubelet.followed_claims import Followed
+from toolkit.sources.kubelet.follow import KubeletSource
+from toolkit.sources.kubelet.followed import followed_of
+from toolkit.sources.kubelet.turns import TURNS
 
 STATE, CONFIG_FILE = "var/lib/kubelet/cpu_manager_state", "var/lib/kubelet/config.yaml"
 STEPS = 150
@@ -168,19 +169,17 @@ def changed(node: Node, dice: random.Random) -> None:
 def said(source: KubeletSource) -> NodeReading:
     """Read it, and return what the files and answers say; what was made of them is what is made of them anew."""
     source.read()
-    assert source._parsed is not None
-    assert source._whole is not None
-    assert source._followed is not None
-    whole, kept = source._whole[1], source._followed
-    again = Followed(whole, node_claims(whole))
+    assert source._facts.last is not None
+    facts, kept = source._facts.last
+    again = followed_of(kept.reading, node_claims(kept.reading))
     assert (kept.found, kept.held, kept.gone, kept.making) == (again.found, again.held, again.gone, again.making)
     assert kept.layers(1, {}, silent=False) == again.layers(1, {}, silent=False)
-    return replace(source._parsed, read_at_s={})
+    return replace(facts.parsed, read_at_s={})
 
 
 def test_a_reading_with_a_memory_is_one_without(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever comes, changes and goes, in any order. (Who need not be asked is another test's.)"""
-    monkeypatch.setattr(follow, "TURNS", 1)
+    monkeypatch.setattr(turns, "TURNS", 1)
     dice = random.Random(SEED)
     for _ in range(STEPS):
         changed(node, dice)

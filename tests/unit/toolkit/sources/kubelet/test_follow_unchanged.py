@@ -20,8 +20,9 @@ from toolkit.model.node_reading import UNIFIED
 from toolkit.sources.kubelet.control_words import ControlWords
 from toolkit.sources.kubelet.follow import KubeletSource
 from toolkit.sources.kubelet.given_up import had_own
+from toolkit.sources.kubelet.holding import Reconciles
 from toolkit.sources.kubelet.json_parts import number
-from toolkit.sources.kubelet.reconciles import Reconciles
+from toolkit.sources.kubelet.live_files import hierarchies
 
 OTHER = "dd" * 32
 POD, LIFE = f"{KUBEPODS}/podu-web", f"{KUBEPODS}/podu-web/{WEB}"
@@ -45,8 +46,8 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
 
 def in_force(node: Node, folder: str) -> str | None:
     """Return the CPUs of a cgroup at the last reading; ``None``: it does not exist."""
-    assert node.source._parsed is not None
-    tree = (node.source._parsed.cgroups or {}).get(UNIFIED, {})
+    assert node.source._facts.last is not None
+    tree = (node.source._facts.last[0].parsed.cgroups or {}).get(UNIFIED, {})
     files = tree.get(f"/{folder.removeprefix('sys/fs/cgroup/')}")
     return None if files is None else files.get(CPU_SET)
 
@@ -138,7 +139,7 @@ def test_who_owned_cpus_is_worked_out_where_something_is_said_anew(node: Node, m
         looked.append(cgroup)
         return has_tasks(words, cgroup)
 
-    monkeypatch.setattr("toolkit.sources.kubelet.owned.had_own", counted)
+    monkeypatch.setattr("toolkit.sources.kubelet.holding.had_own", counted)
     monkeypatch.setattr(ControlWords, "has_tasks", seen)
     node.read()
     assert worked_out == []
@@ -206,13 +207,13 @@ def test_texts_of_limits_that_were_read_before_are_not_read_again(node: Node, mo
 
 def test_a_tree_in_which_nothing_came_or_went_is_the_same_object(node: Node) -> None:
     """Nothing is made of it again."""
-    memory, root = node.source._memory, Path(node.root) / "sys/fs/cgroup"
-    first, tree = memory.cpusets(root), dict(memory.tree._trees)
-    assert memory.cpusets(root) is first
+    memory, tops = node.source._memory, hierarchies(Path(node.root) / "sys/fs/cgroup")
+    first, tree = memory.cpusets(tops), dict(memory.tree._trees)
+    assert memory.cpusets(tops) is first
     assert list(memory.tree._trees.values()) == list(tree.values())
     write(node.root, f"{LIFE}/{CPU_SET}", "0\n")
-    assert memory.cpusets(root) != first
+    assert memory.cpusets(tops) != first
     assert list(memory.tree._trees.values()) == list(tree.values())
     (node.root / POD / "new").mkdir()
-    memory.cpusets(root)
+    memory.cpusets(tops)
     assert list(memory.tree._trees.values()) != list(tree.values())

@@ -7,7 +7,7 @@ import pytest
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.cpuset import CpuSet
-from toolkit.sources.kubelet.held_state import HeldState
+from toolkit.sources.kubelet.state_file import HeldState
 
 SECOND = 1_000_000_000
 WAIT_NS = 15 * SECOND

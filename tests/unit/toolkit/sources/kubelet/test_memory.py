@@ -21,7 +21,7 @@ from toolkit.sources import cri
 from toolkit.sources.cri import Cri, container_entry, status_answer
 from toolkit.sources.known_messages import Known, KnownByName
 from toolkit.sources.kubelet.answers import Answers
-from toolkit.sources.kubelet.live_files import process_arguments
+from toolkit.sources.kubelet.live_files import hierarchies, process_arguments
 from toolkit.sources.kubelet.memory import SEARCH_S, KubeletProcess, Memory
 from toolkit.sources.kubelet.pod_tree import PodTree
 from toolkit.sources.kubelet.requests import requested
@@ -60,7 +60,7 @@ def test_a_tree_that_is_known_is_the_tree_that_is_there(tmp_path: Path, hierarch
                 other = place.with_name(str(dice.randrange(3, 6)))
                 shutil.rmtree(other, ignore_errors=True)
                 place.rename(other)
-        assert known.cpusets(tmp_path) == PodTree().cpusets(tmp_path)
+        assert known.cpusets(hierarchies(tmp_path)) == PodTree().cpusets(hierarchies(tmp_path))
 
 
 def test_a_hierarchy_may_be_a_link(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_hierarchy_may_be_a_link(tmp_path: Path) -> None:
     tree = PodTree()
     for cpus in (b"0\n", b"1\n"):
         write(tmp_path, "cpu,cpuset/kubepods/pod1/a/cpuset.cpus", cpus.decode())
-        assert tree.cpusets(tmp_path) == {"cgroup/cpuset/kubepods/pod1/a/cpuset.cpus": cpus}
+        assert tree.cpusets(hierarchies(tmp_path)) == {"cgroup/cpuset/kubepods/pod1/a/cpuset.cpus": cpus}
 
 
 def test_a_tree_in_which_nothing_came_or_went_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,12 +86,12 @@ def test_a_tree_in_which_nothing_came_or_went_is_not_listed(tmp_path: Path, monk
         return scandir(path)
 
     tree = PodTree()
-    tree.cpusets(tmp_path)
+    tree.cpusets(hierarchies(tmp_path))
     monkeypatch.setattr(os, "scandir", seen)
-    tree.cpusets(tmp_path)
+    tree.cpusets(hierarchies(tmp_path))
     assert listed == []
     write(tmp_path, "kubepods/pod1/b/cpuset.cpus", "1\n")
-    assert tree.cpusets(tmp_path)["cgroup/kubepods/pod1/b/cpuset.cpus"] == b"1\n"
+    assert tree.cpusets(hierarchies(tmp_path))["cgroup/kubepods/pod1/b/cpuset.cpus"] == b"1\n"
     assert listed == [f"{tmp_path}/kubepods/pod1"]
 
 
