@@ -55,7 +55,9 @@ def is_due_to_leaves(subject: str, reason: str, expected: Iterable[Left], claims
     return all(found is not None and int(found[1]) in tids for found in named)
 
 
-_LEFT = re.compile(r"[^ ,:]+ \(pid (\d+)\) left its cgroup for [^ ,:]+, .*: what it was promised did not hold it")
+_LEFT = re.compile(
+    r"[^ ,:]+ \(pid (\d+)\) left its cgroup for (?:[^ ,:]+|another cgroup), .*: what it was promised did not hold it"
+)
 
 
 def differences(expected: dict[tuple[str, str], Outside], seen: Iterable[Seen], hidden_arrivals: int = 0) -> list[str]:
