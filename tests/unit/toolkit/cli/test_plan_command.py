@@ -249,7 +249,7 @@ def planned_as(version: str, tmp_path: Path, config: str, pod: str) -> Any:
     ("version", "quota"), [("1.28.0", 400000), ("1.32.5", 400000), ("1.33.1", -1), ("1.36.2", -1), ("1.37.0", -1)]
 )
 def test_owners_of_cpus_have_a_quota_until_v133(version: str, quota: int, tmp_path: Path) -> None:
-    """The container's and its pod's. Source: field.md 6.1; gate DisableCPUQuotaWithExclusiveCPUs."""
+    """The container's and its pod's. Source: docs/catalogue.md C39; gate DisableCPUQuotaWithExclusiveCPUs."""
     amounts = "{cpu: '4', memory: 64Mi}"
     pod = f"{{containers: [{{name: c, image: x, resources: {{requests: {amounts}, limits: {amounts}}}}}]}}"
     (made,) = json.loads(planned_as(version, tmp_path, "", pod).stdout)[0]["plan"]["pods"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -12,8 +13,20 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence, Intruder, OwnerClass
 from toolkit.model.verdict import Offender, Outcome, Verdict
 from toolkit.report.live_lines import Pending
+from toolkit.timeline.ran import asked
 
 MS = 1_000_000
+
+
+def end(
+    pending: Pending,
+    claims: ClaimSet,
+    seen: Evidence,
+    layers: Iterable[Verdict] = (),
+    kept: Iterable[Verdict] = (),
+) -> None:
+    """Let a window end of which the record has what ran outside, by the timeline."""
+    pending.ended(claims, seen, asked(seen), layers, kept)
 
 
 def escaped(threads: int, ms: int, **changes: object) -> Evidence:
@@ -32,7 +45,7 @@ def test_one_line_sums_up_and_begins_anew() -> None:
     assert pending.lines() == ("db: 41 threads on CPU 7, 12 ms outside its CPUs",)
     assert not pending.take_new(escaped(41, 12))
     assert pending.lines() == ()
-    pending.ended(claim_set(), escaped(1000, 512))
+    end(pending, claim_set(), escaped(1000, 512))
     assert pending.lines() == ("db: 1000 threads on CPU 7, 500 ms outside its CPUs",)
     assert pending.take_new(escaped(1, 3, start_monotonic_ns=99))
     assert pending.lines() == ("db: 1 thread on CPU 7, 3 ms outside its CPUs",)
@@ -69,7 +82,8 @@ def test_drift_and_a_late_pool_have_a_line_each() -> None:
     """A difference of the layers by its last words; a pool that still has what is exclusive, and for how long."""
     pending = Pending()
     for text, lasted_ms in (("cri and cgroup differ", 4000.0), ("cri and cgroup differ: CPUs 2 against 0-7", 1500.0)):
-        pending.ended(
+        end(
+            pending,
             claim_set(),
             evidence(cpu_use=(), offenders=(), intruders=()),
             (
@@ -91,7 +105,7 @@ def test_each_rule_has_a_line_of_its_own() -> None:
     pending = Pending()
     limit = replace(told("db", Outcome.FAILED, "the memory limit was 1 bytes, promised 2"), rule="applied")
     drift = told("db", Outcome.FAILED, "cri and cgroup differ")
-    pending.ended(claim_set(), evidence(cpu_use=(), offenders=(), intruders=()), (drift, limit))
+    end(pending, claim_set(), evidence(cpu_use=(), offenders=(), intruders=()), (drift, limit))
 
     assert pending.lines() == ("db: the memory limit was 1 bytes, promised 2", "db: cri and cgroup differ")
 
@@ -110,7 +124,7 @@ def test_tasks_of_other_pods_are_named_on_all_cpus_of_a_claim(policy: ExclusiveP
     cpus = list(claims.exclusive_cpus)
     rows = tuple(intruder(cpu, cpu, "stress", 3, OwnerClass.FOREIGN_POD) for cpu in cpus)
     pending = Pending()
-    pending.ended(claims, evidence(cpu_use=(), offenders=(), intruders=rows))
+    end(pending, claims, evidence(cpu_use=(), offenders=(), intruders=rows))
 
     where = f"CPU{'s' if len(cpus) > 1 else ''} {claims.exclusive_cpus}"
     assert pending.lines() == (f"db: tasks of other pods on its {where}: stress {3 * len(cpus)} ms",)
@@ -123,7 +137,7 @@ def test_tasks_of_other_pods_that_broke_nothing_are_no_line(outcome: Outcome) ->
     rows = (intruder(claims.exclusive_cpus.first(), 7, "runc:[2:INIT]", 20, OwnerClass.FOREIGN_POD),)
     alone = Verdict(rule="exclusive-cpus", subject="db", outcome=outcome, reason="", measures={})
     pending = Pending()
-    pending.ended(claims, evidence(cpu_use=(), offenders=(), intruders=rows), kept=(alone,))
+    end(pending, claims, evidence(cpu_use=(), offenders=(), intruders=rows), kept=(alone,))
 
     assert len(pending.lines()) == (outcome is not Outcome.PASSED)
 
@@ -145,22 +159,22 @@ def test_the_top_system_tasks_on_exclusive_cpus_are_named() -> None:
         )
     )
     pending = Pending()
-    pending.ended(claims, evidence(cpu_use=(), offenders=(), intruders=rows))
+    end(pending, claims, evidence(cpu_use=(), offenders=(), intruders=rows))
 
     assert pending.lines() == (f"db: system tasks on its CPU {cpu}: cron 7 ms, sshd 5 ms, b 2 ms and 1 more",)
 
 
 def test_whose_cpus_are_exclusive_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the end of a window of hundreds of claims, not once for each of them."""
-    asked = list[int]()
+    counts = list[int]()
     real = ClaimSet.exclusive_cpus
 
     def counted(claims: ClaimSet) -> CpuSet:
-        asked.append(len(claims.claims))
+        counts.append(len(claims.claims))
         return real.__get__(claims)  # type: ignore[no-any-return]
 
     one = claim_set().claims[0]
     many = replace(claim_set(), claims=tuple(replace(one, name=f"c{number}") for number in range(50)))
     monkeypatch.setattr(ClaimSet, "exclusive_cpus", property(counted))
-    Pending().ended(many, evidence())
-    assert 0 < len(asked) <= 2
+    end(Pending(), many, evidence())
+    assert 0 < len(counts) <= 2

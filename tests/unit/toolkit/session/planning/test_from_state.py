@@ -19,7 +19,7 @@ kind: Pod
 metadata: {name: newg}
 spec: {containers: [{name: main, image: x, resources: {limits: {cpu: "2", memory: MEMORY}}}]}
 """
-"""As ../shared/reproductions/kubelet/new-pod.yaml."""
+"""A new pod of one exclusive container."""
 
 
 @cache
