@@ -152,7 +152,7 @@ class _Reading:
             return scenario
         found = dict(scenario)
         if "passed" in found:
-            numbers = self._named(found["passed"], self.rules, f"{place}.passed", None)
+            numbers = self._named(found["passed"], self.rules, None, place, "passed")
             found["passed"] = {rule: number for rule, number in numbers.items() if number != 0}
         if "measures" in found:
             found["measures"] = self._measures(found["measures"], f"{place}.measures")
@@ -162,9 +162,9 @@ class _Reading:
 
     def _measures(self, measures: object, place: str) -> dict[str, dict[str, object]]:
         return {
-            f"{rule} {subject}": self._named(values, self.kinds.get(rule, ()), f"{place}.{rule}.{subject}", None)
+            f"{rule} {subject}": self._named(values, self.kinds.get(rule, ()), None, place, rule, subject)
             for rule, of_rule in self._mapping(measures, place).items()
-            for subject, values in self._mapping(of_rule, f"{place}.{rule}").items()
+            for subject, values in self._mapping(of_rule, place, rule).items()
         }
 
     def _controls(self, controls: object, place: str) -> list[dict[str, object]]:
@@ -172,16 +172,17 @@ class _Reading:
         for run, rows in self._mapping(controls, place).items():
             if not isinstance(rows, list):
                 raise InputError(self.where, f"{place}.{run}: a list is expected")
-            found += [{**self._named(row, _CONTROL, f"{place}.{run}", ""), "run": run} for row in rows]
+            found += [{**self._named(row, _CONTROL, "", place, run), "run": run} for row in rows]
         return found
 
-    def _named(self, row: object, names: Sequence[str], place: str, nothing: Value) -> dict[str, object]:
+    def _named(self, row: object, names: Sequence[str], nothing: Value, *place: str) -> dict[str, object]:
+        """Return the values of a row by name. :param place: of the row; of thousands of rows few places are needed."""
         if not isinstance(row, list) or len(row) > len(names):
-            raise InputError(self.where, place, f"a list of at most {len(names)} values")
+            raise InputError(self.where, ".".join(place), f"a list of at most {len(names)} values")
         found = dict(zip(names, row, strict=False))
         return found if nothing not in row else {name: value for name, value in found.items() if value != nothing}
 
-    def _mapping(self, value: object, place: str) -> dict[str, Any]:
+    def _mapping(self, value: object, *place: str) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise InputError(self.where, f"{place}: a mapping is expected")
+            raise InputError(self.where, f"{'.'.join(place)}: a mapping is expected")
         return value
