@@ -154,6 +154,11 @@ def _validate(config: NodeConfig) -> None:
     if not 1000 <= config.cpu_cfs_quota_period_us <= 1_000_000:
         value = f"{config.cpu_cfs_quota_period_us}us"
         found.append(f"cpuCFSQuotaPeriod (--cpu-cfs-quota-period) {value} must be between 1ms and 1sec, inclusive")
+    if config.cpu_cfs_quota_period_us != NodeConfig().cpu_cfs_quota_period_us:
+        gate = gates.CFS_QUOTA_PERIOD
+        if not config.feature_gates[gate]:
+            value = f"{config.cpu_cfs_quota_period_us / 1000:g}ms"
+            found.append(f"cpuCFSQuotaPeriod (--cpu-cfs-quota-period) {value} requires feature gate {gate}")
     for name, flag, number in (
         ("maxPods", "--max-pods", config.max_pods),
         ("podsPerCore", "--pods-per-core", config.pods_per_core),

@@ -311,6 +311,11 @@ def test_options_and_gates_that_a_release_does_not_have_are_refused(tmp_path: Pa
     assert beta.exit_code == 0
     early = planned_as("1.32.0", tmp_path, "cpuManagerPolicyOptions: {strict-cpu-reservation: 'true'}\n", pod)
     assert "Alpha-level Options not enabled" in early.stderr
+    period = planned_as("1.35.0", tmp_path, "cpuCFSQuotaPeriod: 50ms\n", pod)
+    assert "50ms requires feature gate CustomCPUCFSQuotaPeriod" in period.stderr
+    assert planned_as("1.36.0", tmp_path, "cpuCFSQuotaPeriod: 50ms\n", pod).exit_code == 0
+    given = "cpuCFSQuotaPeriod: 50ms\nfeatureGates: {CustomCPUCFSQuotaPeriod: true}\n"
+    assert planned_as("1.28.0", tmp_path, given, pod).exit_code == 0
     gate = planned_as("1.35.0", tmp_path, "featureGates: {PodLevelResourceManagers: true}\n", pod)
     assert (gate.exit_code, "unrecognized feature gate: PodLevelResourceManagers" in gate.stderr) == (2, True)
 
