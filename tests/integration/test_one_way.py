@@ -33,7 +33,7 @@ WAY = (
     "probes/build.py:build",
     "toolkit/store.py:run_texts",
     "toolkit/store.py:parse_run",
-    "validators/registry.py:judge",
+    "validators/registry.py:judge_and_ask",
     "toolkit/store.py:with_result",
     "toolkit/report/table.py:render_table",
     "toolkit/store.py:write_run",
