@@ -177,6 +177,8 @@ class Owned:
     def __init__(self) -> None:
         self._owners: dict[tuple[str, str], CpuSet] = {}
         """Exclusive CPUs of containers that were seen to run, by pod and container."""
+        self._pods: frozenset[str] = frozenset()
+        """Pods with CPUs in the state whose sandbox was seen ready: whether a container of it was seen or not."""
         self._own: dict[str, CpuSet] = {}
         """CPUs that lives which run now had as their own when the state file named them last, by id."""
         self._doubly: frozenset[str] = frozenset()
@@ -197,7 +199,9 @@ class Owned:
         alive = {_key(p): p.state or CpuSet() for p in now.running if p.in_state}
         self._owners = {key: cpus for key, cpus in self._owners.items() if entries.get(key) == cpus} | alive
         kept = {one.pod_uid for one in now.reading.containers or () if one.sandbox and one.ready}
-        gone = [cpus for key, cpus in self._owners.items() if key not in alive and key[0] not in kept]
+        self._pods = frozenset(uid for uid, _ in entries if uid in self._pods or uid in kept)
+        owners = self._owners | {key: cpus for key, cpus in entries.items() if key[0] in self._pods}
+        gone = [cpus for key, cpus in owners.items() if key not in alive and key[0] not in kept]
         self._free = now, CpuSet.union(gone) - CpuSet.union(alive.values())
         return self._free[1]
 

@@ -59,6 +59,17 @@ def test_who_has_lost_all_to_another_has_what_it_runs_on(node: Node) -> None:
     assert cpus(both) == {"db/main": "2-3", "new/main": "2-3", "web/app": "None"}
 
 
+def test_a_pod_that_went_before_a_container_of_it_was_seen_gives_its_cpus_back() -> None:
+    """Its sandbox was seen, and ended: a kubelet widens the pool in one go, its file may say so late."""
+    with made_node() as node:
+        node.ends(DB)
+        waits = node.read()
+        node.pod_ends()
+        gone = node.read()
+
+    assert (cpus(waits)["web/app"], cpus(gone)["web/app"]) == ("0-1", "0-3")
+
+
 def test_cpus_that_wait_for_their_next_owner_have_one(node: Node) -> None:
     """A static pod's next version is promised them while the container of the one before ends: nobody shares them."""
     node.state("0-1", new="2-3")
