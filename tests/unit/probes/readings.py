@@ -27,6 +27,7 @@ from probes.node.system import SystemCounters
 from probes.node.untraced import Untraced
 from probes.options import ObserveOptions
 from probes.readings import Frame, Moment, Reading, Readings, Watched
+from probes.state_files.decoder import StateFileReading
 from probes.switches import tally
 from probes.switches.decoder import SwitchEdge, SwitchReading
 from probes.switches.records import CpuState, IntruderKey, IntruderSums, Offence, OffenceKey
@@ -142,6 +143,7 @@ QUIET: tuple[Reading, ...] = (
     CPUS,
     ACTIONS,
     WRITES,
+    StateFileReading(writes=()),
     FILES,
     THREADS,
     BANDWIDTH,

@@ -55,7 +55,7 @@ def test_a_window_has_its_changes_and_the_last_before_it() -> None:
         write(START + 3, "k3s-server"),
         write(FRAME.end_ns + 1, "late"),
     )
-    found = built(FRAME, (*but(), StateFileReading(writes=writes))).state_writes
+    found = built(FRAME, but(StateFileReading(writes=writes))).state_writes
 
     assert [(row.at_ns, row.comm) for row in found or ()] == [
         (-8, "sed"),
@@ -67,7 +67,7 @@ def test_a_window_has_its_changes_and_the_last_before_it() -> None:
 
 def test_what_is_not_observed_says_why() -> None:
     """It leaves no rule in doubt: authors explain."""
-    found = built(FRAME, (*but(), StateFileReading(problem="/k: Operation not supported")))
+    found = built(FRAME, but(StateFileReading(problem="/k: Operation not supported")))
 
     assert found.state_writes is None
     (spot,) = [one for one in found.coverage.blindness if "state files" in one.text]
