@@ -20,10 +20,10 @@ from probes.programs import Side
 from probes.state_files.witness import StateFileWitness
 from probes.switches.ledger import Ledger
 from probes.switches.witness import Switches
-from probes.witness import Witness
+from probes.windows import Made
 from probes.writes.witness import WriteWitness
 
-WITNESSES: tuple[type[Witness], ...] = (
+WITNESSES: tuple[Made, ...] = (
     # Nothing, or little, that has to be read at a certain moment:
     OwnCost,
     Memory,
@@ -45,9 +45,7 @@ WITNESSES: tuple[type[Witness], ...] = (
 """In the order in which they read at an edge of a window, and in the opposite one after the ledger's moment."""
 
 
-def new_ledger(
-    root: Path, options: ObserveOptions | None = None, witnesses: Sequence[type[Witness]] = WITNESSES
-) -> Ledger:
+def new_ledger(root: Path, options: ObserveOptions | None = None, witnesses: Sequence[Made] = WITNESSES) -> Ledger:
     """Return the programs of these witnesses, not yet loaded."""
     return Ledger(root, options or ObserveOptions(), sides(witnesses))
 
@@ -57,6 +55,6 @@ def build_request(root: Path, options: ObserveOptions) -> Request:
     return Ledger.request(root, options, sides(WITNESSES))
 
 
-def sides(witnesses: Sequence[type[Witness]]) -> tuple[type[Side], ...]:
+def sides(witnesses: Sequence[Made]) -> tuple[type[Side], ...]:
     """Return what they have in the kernel besides the ledger, in the order of compilation."""
     return tuple(witness.SIDE for witness in witnesses if witness.SIDE is not None)

@@ -6,16 +6,15 @@ import time
 from collections.abc import Generator
 
 from probes.readings import Moment
-from probes.state import State
+from probes.switches.ledger import Ledger
 from probes.witness import Edge, Witness
 
 
-def read_edge(state: State, witnesses: tuple[Witness, ...], turn: bool = True) -> Edge:
+def read_edge(ledger: Ledger, witnesses: tuple[Witness, ...], turn: bool = True) -> Edge:
     """Read everything at one end of a window, in the same order at both ends.
 
     :param turn: turn the ledger's window over; otherwise what is running is only counted up to now.
     """
-    ledger = state.ledger
     if turn:
         ledger.prepare_window()
     under_way = [(witness, witness.edge(turn)) for witness in witnesses]

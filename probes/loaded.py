@@ -13,7 +13,7 @@ from pathlib import Path
 from probes.composition import WITNESSES, new_ledger
 from probes.options import ObserveOptions
 from probes.switches.ledger import Ledger
-from probes.witness import Witness
+from probes.windows import Made
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
 
@@ -22,7 +22,7 @@ from toolkit.host.cgroupfs import Hierarchy
 def loaded(
     root: Path = Path("/"),
     options: ObserveOptions | None = None,
-    witnesses: Sequence[type[Witness]] = WITNESSES,
+    witnesses: Sequence[Made] = WITNESSES,
 ) -> Iterator[Ledger]:
     """Compile, load and attach the programs; give the ledger to one :class:`probes.observer.Observer` after the other.
 

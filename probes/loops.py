@@ -10,8 +10,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from probes.state import State
 from probes.waits import Waits
+from probes.windows import Windows
 from toolkit.model.blind_spots import Witness
 
 AGAIN_S = 0.1
@@ -28,7 +28,7 @@ class Loop:
 
     def __init__(
         self,
-        state: State,
+        state: Windows,
         name: str,
         work: Callable[[Callable[[], bool]], float],
         witnesses: tuple[Witness, ...],

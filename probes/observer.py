@@ -3,8 +3,8 @@
 Does not judge: what it returns says nothing about right or wrong beyond the arithmetic of sets. Calls may come from any
 thread; threads of its own listen and read.
 
-The upper layer of three: :mod:`probes.state` (the lock, the claims), :mod:`probes.windows` (the windows), and this. It
-calls the witnesses in the order of their list and knows none by name.
+What its parts share is :mod:`probes.windows`, on which this stands. It calls the witnesses in the order of their list
+and knows none by name.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from probes.subjects import ALL_CPUS, Subject, Violation, check_place
 from probes.switches.ledger import Ledger
 from probes.switches.records import FOREVER_NS
 from probes.window import Window
-from probes.windows import Windows
-from probes.witness import Witness
+from probes.windows import Made, Windows
+from probes.witness import Edge
 from toolkit.errors import InputError
 from toolkit.host import cgroup_mounts, cgroupfs
 from toolkit.host.kept_files import MOST_COUNTERS, SHARE_COUNTERS, KeptFiles
@@ -55,7 +55,7 @@ class Observer(Windows):
         options: ObserveOptions | None = None,
         on_violation: Callable[[Violation], None] | None = None,
         ledger: Ledger | None = None,
-        witnesses: Sequence[type[Witness]] = WITNESSES,
+        witnesses: Sequence[Made] = WITNESSES,
         kept: KeptFiles | None = None,
     ) -> None:
         if ledger is not None and options not in (None, ledger.options):
@@ -104,7 +104,11 @@ class Observer(Windows):
             for subject in self.subjects.values():
                 subject.epoch = 0
             self.published.forget_before(time.monotonic_ns())
-            self.window = Window.open(self, self.witnesses)
+            self.window = self._opened()
+
+    def _opened(self, edge: Edge | None = None) -> Window:
+        """Return a window that opens now, or at the edge at which the one before it has just been closed."""
+        return Window.open(self.ledger, self.subjects, self.witnesses, self.environment, edge)
 
     def close_window(self) -> Evidence:
         """End the window now and return everything observed in it."""
@@ -138,7 +142,7 @@ class Observer(Windows):
                 subject.epoch = 0
             # What the ended window still has to cut is judged by what bound then.
             self.published.forget_before(old.start_ns)
-            self.closing, self.window = old, Window.open(self, self.witnesses, old.last)
+            self.closing, self.window = old, self._opened(old.last)
         return old
 
     def finish(self, window: Window) -> Evidence:

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field, replace
 
 from probes.edge import read_edge
-from probes.state import State
 from probes.subjects import Subject
+from probes.switches.ledger import Ledger
 from probes.witness import Edge, W, Watch, Witness
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Environment, Transition
@@ -17,7 +17,9 @@ from toolkit.model.evidence import Environment, Transition
 class Window:
     """Use :meth:`open`; all methods are called under the lock."""
 
-    state: State
+    ledger: Ledger
+    subjects: dict[str, Subject]
+    """The claims that are watched at present."""
     number: int
     first: Edge
     started_at: str
@@ -50,15 +52,23 @@ class Window:
         return self.last is not None
 
     @classmethod
-    def open(cls, state: State, witnesses: tuple[Witness, ...], edge: Edge | None = None) -> Window:
+    def open(
+        cls,
+        ledger: Ledger,
+        subjects: dict[str, Subject],
+        witnesses: tuple[Witness, ...],
+        environment: Environment | None = None,
+        edge: Edge | None = None,
+    ) -> Window:
         """Open a window now, or at the edge at which the one before it has just been closed: nothing lies between."""
-        edge = edge or read_edge(state, witnesses)
+        edge = edge or read_edge(ledger, witnesses)
         window = cls(
-            state=state,
-            number=state.ledger.window,
+            ledger=ledger,
+            subjects=subjects,
+            number=ledger.window,
             first=edge,
             started_at=edge.moment.started_at,
-            environment=state.environment,
+            environment=environment,
         )
         for witness in witnesses:
             window.watches[witness] = witness.begin(window, edge)
@@ -78,9 +88,9 @@ class Window:
         """Close the window now."""
         for watch in self.watches.values():
             watch.before_end()
-        self.last = read_edge(self.state, tuple(self.watches))
+        self.last = read_edge(self.ledger, tuple(self.watches))
         self.counted_ns = time.monotonic_ns()
-        self.watched_last = list(self.state.subjects.values())
+        self.watched_last = list(self.subjects.values())
         # As at the edge: nearest to the ledger's moment first.
         for watch in reversed(self.watches.values()):
             watch.close(self.last)
@@ -95,7 +105,7 @@ class Window:
 
     def end(self) -> Edge:
         """Return the closing edge, or one read now where the window is still open."""
-        return self.last or read_edge(self.state, tuple(self.watches), turn=False)
+        return self.last or read_edge(self.ledger, tuple(self.watches), turn=False)
 
     def all_subjects(self) -> list[Subject]:
         """Return every claim watched during the window, also those removed meanwhile."""
@@ -103,7 +113,7 @@ class Window:
 
     def present(self) -> list[Subject]:
         """Return every claim that is watched now, or was when the window ended."""
-        return self.watched_last if self.closed else list(self.state.subjects.values())
+        return self.watched_last if self.closed else list(self.subjects.values())
 
     def last_look(self, subject: Subject) -> None:
         """Read a claim a last time, because it ends."""

@@ -21,7 +21,6 @@ from typing import ClassVar, Protocol, TypeVar
 
 from probes.programs import Side
 from probes.readings import Moment, Reading
-from probes.state import State
 from probes.subjects import PodsRoot, Subject
 from toolkit.model.evidence import Transition
 
@@ -141,13 +140,13 @@ class Chore:
 
 
 class Witness:
-    """A source of evidence, composed into an observer."""
+    """A source of evidence, composed into an observer: it is made with that (:class:`probes.windows.Made`)."""
 
     SIDE: ClassVar[type[Side] | None] = None
     """What it has in the kernel, if anything; compiled and loaded with the others."""
 
-    def __init__(self, windows: State) -> None:
-        """Begin with an observer (its :class:`probes.windows.Windows`): loaded, and without a claim yet."""
+    def __init__(self, windows: object) -> None:
+        """Begin with an observer's :class:`probes.windows.Windows`; one that needs nothing of them keeps nothing."""
 
     def running(self) -> AbstractContextManager[object]:
         """Return what runs as long as the observer watches: threads of its own, sockets."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from probes.cgroups.bandwidth import Below, CgroupCounters, lineage
 from probes.cgroups.decoder import BandwidthReading
 from probes.cgroups.lives import Ended, Lives, Reading
-from probes.state import State
 from probes.subjects import Subject
 from probes.switches.watch import SwitchWatch
 from probes.windows import Windows
@@ -32,7 +31,7 @@ class StatEdge:
 class BandwidthWatch(Watch):
     """One window."""
 
-    def __init__(self, state: State, counters: CgroupCounters, window: OpenWindow, first: StatEdge) -> None:
+    def __init__(self, state: Windows, counters: CgroupCounters, window: OpenWindow, first: StatEdge) -> None:
         self._state, self._counters, self._window, self._first = state, counters, window, first
         self._lives = Lives()
         self._base_ns: dict[str, int] = {}

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from probes.clocks import Clock
-from probes.state import State
 from probes.subjects import Subject
 from probes.switches.shares import Shares
 from probes.switches.spreads import HORIZON, Spread
 from probes.switches.usage_slots import Bins
+from probes.windows import Windows
 from probes.witness import OpenWindow
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import UsageBin
@@ -41,7 +41,7 @@ class Slots:
     :param shares: what pieces add, by slot.
     """
 
-    def __init__(self, state: State, window: OpenWindow, shares: Shares) -> None:
+    def __init__(self, state: Windows, window: OpenWindow, shares: Shares) -> None:
         self._state, self._window, self._shares = state, window, shares
         self._slot_ns = state.options.bin_ms * 1_000_000
         self._looks = Clock(window.start_ns)

@@ -6,7 +6,6 @@ import os
 from dataclasses import replace
 
 from probes.cgroups.claimed_paths import ClaimedPaths
-from probes.state import State
 from probes.subjects import Subject
 from probes.switches import tally
 from probes.switches.decoder import SwitchEdge, SwitchReading
@@ -15,6 +14,7 @@ from probes.switches.owners import CgroupNames
 from probes.switches.records import Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
 from probes.switches.shares import Shares
 from probes.switches.slots import Slots
+from probes.windows import Windows
 from probes.witness import Edge, OpenWindow, Watch
 from toolkit.model.nesting import nested
 
@@ -25,7 +25,7 @@ MAX_WAITING = 100_000
 class SwitchWatch(Watch):
     """One window of the ledger. Called under the lock."""
 
-    def __init__(self, state: State, cgroups: CgroupNames, window: OpenWindow, first: SwitchEdge) -> None:
+    def __init__(self, state: Windows, cgroups: CgroupNames, window: OpenWindow, first: SwitchEdge) -> None:
         self._state, self._cgroups = state, cgroups
         self.window, self._first = window, first
         self._shares = Shares(state.published, state.options.bin_ms * 1_000_000)

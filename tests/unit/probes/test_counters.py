@@ -13,7 +13,6 @@ from probes.cgroups.bandwidth import CgroupCounters
 from probes.cgroups.counters import Bandwidth, BandwidthWatch, StatEdge
 from probes.cgroups.decoder import BandwidthReading
 from probes.readings import Moment
-from probes.state import State
 from probes.subjects import Subject
 from probes.windows import Windows
 from probes.witness import Edge, OpenWindow
@@ -61,7 +60,7 @@ def watch(tmp_path: Path, used: Used) -> BandwidthWatch:
     counted = CgroupCounters(hierarchy)
     stats = {one.claim.cgroup: counted.read(one.claim.cgroup) for one in subjects()}
     window = SimpleNamespace(watch=lambda _kind: used, closed=True)
-    return BandwidthWatch(cast("State", state), counted, cast("OpenWindow", window), StatEdge(at_ns=1, stats=stats))
+    return BandwidthWatch(cast("Windows", state), counted, cast("OpenWindow", window), StatEdge(at_ns=1, stats=stats))
 
 
 def subjects() -> list[Subject]:

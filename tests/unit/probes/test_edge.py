@@ -17,8 +17,8 @@ from probes.build import build
 from probes.edge import read_edge, wall_offset_ns
 from probes.node.witness import OwnCost
 from probes.readings import Moment, Readings
-from probes.state import State
 from probes.switches.decoder import SwitchEdge
+from probes.switches.ledger import Ledger
 from probes.switches.witness import Switches
 from probes.windows import Windows
 from probes.witness import Edge, Witness
@@ -116,13 +116,13 @@ def test_a_loss_while_an_edge_is_read_is_of_both_windows(tmp_path: Path, before:
     windows = cast("Windows", SimpleNamespace(ledger=ledger, hierarchy=hierarchy, root=tmp_path))
     busy = Busy(ledger)
     witnesses = (OwnCost(windows), ActionWitness(windows), WriteWitness(windows), busy, Switches(windows))
-    shared = cast("State", SimpleNamespace(ledger=ledger))
+    programs = cast("Ledger", ledger)
 
-    edges = [read_edge(shared, witnesses)]
+    edges = [read_edge(programs, witnesses)]
     busy.before, busy.after = before, after
-    edges.append(read_edge(shared, witnesses))
+    edges.append(read_edge(programs, witnesses))
     busy.before = busy.after = 0
-    edges += [read_edge(shared, witnesses), read_edge(shared, witnesses)]
+    edges += [read_edge(programs, witnesses), read_edge(programs, witnesses)]
 
     seen = [coverage(witnesses, first, last) for first, last in pairwise(edges)]
     for counter in (

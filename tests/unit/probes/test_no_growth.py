@@ -7,7 +7,6 @@ from typing import cast
 
 import pytest
 
-from probes.edge import Edge
 from probes.options import ObserveOptions
 from probes.readings import Moment
 from probes.subjects import Subject
@@ -17,6 +16,7 @@ from probes.switches.owners import KEPT_WINDOWS, WALK_WINDOWS, CgroupNames
 from probes.switches.published import Bound
 from probes.window import Window
 from probes.windows import Windows
+from probes.witness import Edge
 from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.host.hotplug import HotplugMonitor
 from toolkit.model.claims import Claim, ClaimSet
@@ -35,8 +35,15 @@ def test_claims_that_are_gone_leave_nothing(tmp_path: Path) -> None:
     """What a window watched is known for one more; of 10,000 that came and went the last few are."""
     windows = Windows(ClaimSet(claims=()), tmp_path, Ledger(tmp_path, ObserveOptions(), ()), None)
     for number in range(1, CLAIMS + 1):
-        edges = [Edge(Moment(at_ns=number + end), {}) for end in (0, 1)]
-        window = Window(state=windows, number=number, first=edges[0], started_at="", last=edges[1])
+        edges = [Edge(Moment(at_ns=number + end), ()) for end in (0, 1)]
+        window = Window(
+            ledger=windows.ledger,
+            subjects=windows.subjects,
+            number=number,
+            first=edges[0],
+            started_at="",
+            last=edges[1],
+        )
         one = subject(number)
         windows.names[number] = one.name
         windows.published.claim(number, Bound(at_ns=number, cpus=one.cpus))

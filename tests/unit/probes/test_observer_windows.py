@@ -88,7 +88,7 @@ def test_what_is_told_while_a_window_opens_is_kept(monkeypatch: pytest.MonkeyPat
 
     listener = threading.Thread(target=hear)
 
-    def opening(_observer: Observer, _witnesses: object) -> Any:
+    def opening(*_: object) -> Any:
         """Let the listener hear of a violation before there is a window to put it in."""
         listener.start()
         deadline = time.monotonic() + DEADLINE_S

@@ -11,7 +11,6 @@ import pytest
 
 from probes.options import ObserveOptions
 from probes.readings import Moment
-from probes.state import State
 from probes.subjects import Subject
 from probes.switches import slots
 from probes.switches.decoder import SwitchEdge, SwitchReading
@@ -20,6 +19,7 @@ from probes.switches.slots import SELDOM_NS
 from probes.switches.spreads import EVERY, HORIZON, Counted
 from probes.switches.tally import row
 from probes.switches.watch import SwitchWatch
+from probes.windows import Windows
 from probes.witness import Edge, OpenWindow
 from toolkit.model.claims import NO_QUOTA, Claim
 from toolkit.model.cpuset import CpuSet
@@ -48,7 +48,7 @@ class Node:
             trails=SimpleNamespace(forgotten=0),
             options=self.options,
         )
-        self.watch = SwitchWatch(cast("State", state), cast("Any", None), cast("OpenWindow", self), cast("Any", None))
+        self.watch = SwitchWatch(cast("Windows", state), cast("Any", None), cast("OpenWindow", self), cast("Any", None))
         self.blind_spots, self.offenders, self.intruders = (), dict[bytes, bytes](), dict[bytes, bytes]()
 
     def subject(self, claim: Claim, slot: int) -> Subject:

@@ -54,7 +54,15 @@ def windows() -> Windows:
 def window_of(windows: Windows, switches: Switches, start_ns: int, end_ns: int, counted_ns: int) -> Window:
     """Return a window that has ended and is being finished."""
     edges = [Edge(Moment(at_ns=at_ns), ()) for at_ns in (start_ns, end_ns)]
-    window = Window(state=windows, number=1, first=edges[0], started_at="", last=edges[1], counted_ns=counted_ns)
+    window = Window(
+        ledger=windows.ledger,
+        subjects=windows.subjects,
+        number=1,
+        first=edges[0],
+        started_at="",
+        last=edges[1],
+        counted_ns=counted_ns,
+    )
     window.watches[switches] = switches.begin(window, Edge(Moment(at_ns=0), (SwitchEdge(),)))
     windows.closing = window
     return window
