@@ -6,7 +6,7 @@
  * looks (sed, mv) has no name any more, so the last of each CPU are kept. Attached only while state files are watched.
  *
  * Maps:
- *   ended       per CPU: key number of the process % ENDED_KEPT, value struct ended_process, ENDED_KEPT entries; the oldest gives way.
+ *   ended       per CPU: key number of the process % ENDED_KEPT, value struct ended_process, ENDED_KEPT entries. Full: the oldest gives way.
  *   ended_next  per CPU: key 0, value how many have ended (u32), 1 entry; cannot be full.
  */
 #include "switches/claims.h"
