@@ -133,7 +133,7 @@ def test_a_container_that_is_not_listed_and_works_is_judged(tmp_path: Path) -> N
     """Its engine forgets it and knows it again; what it does meanwhile, outside of its CPUs, is its own."""
     one, two = CpuSet.of([min(ONLINE)]), CpuSet.of([max(ONLINE)])
     file = tmp_path / "inspected"
-    with pulsing(ONLINE, "kept", "lost") as places:
+    with pulsing(ONLINE, "kept", "lost", "late") as places:
         pids = cgroupfs.pids(cgroupfs.detect(), places["lost"])
 
         def place(cpus: CpuSet) -> None:
@@ -142,13 +142,13 @@ def test_a_container_that_is_not_listed_and_works_is_judged(tmp_path: Path) -> N
 
         def listed(*names: str) -> None:
             (tmp_path / "new").write_text(
-                json.dumps([container(name, places[name], ONLINE if name == "kept" else one) for name in names])
+                json.dumps([container(name, places[name], one if name == "lost" else ONLINE) for name in names])
             )
             (tmp_path / "new").replace(file)
 
         place(one)
         listed("kept", "lost")
-        command = [sys.executable, "-m", "toolkit", "watch", "--podman", file, "--duration", "6", "--read-every", "0.3"]
+        command = [sys.executable, "-m", "toolkit", "watch", "--podman", file, "--read-every", "0.3"]
         with (tmp_path / "said").open("w+") as said:
             process = subprocess.Popen(
                 [*command, "--json", "--output", tmp_path / "runs"], stdout=subprocess.PIPE, stderr=said, text=True
@@ -157,14 +157,16 @@ def test_a_container_that_is_not_listed_and_works_is_judged(tmp_path: Path) -> N
             listed("kept")
             wait_for(lambda: "does not list it" in (tmp_path / "said").read_text(), "it is named", 60)
             place(two)
-            time.sleep(1)
+            wait_for(lambda: "outside its set" in (tmp_path / "said").read_text(), "it runs there", 60)
             place(one)
-            listed("kept", "lost")
+            listed("kept", "lost", "late")
+            wait_for(lambda: "late began" in (tmp_path / "said").read_text(), "the list is read that has it again", 60)
+            process.terminate()
             answer, _ = process.communicate(timeout=60)
     verdicts = {(row["rule"], row["subject"]): row for row in json.loads(answer)["verdicts"]}
     lost, lines = verdicts["cpuset-containment", "lost"], (tmp_path / "said").read_text()
 
-    assert (process.returncode, lost["outcome"]) == (1, "failed"), lines
+    assert (process.returncode, lost["outcome"]) == (1, "failed"), lost["reason"] + lines
     assert f"CPU {two} outside {one}" in lost["reason"]
     assert verdicts["cpuset-containment", "kept"]["outcome"] == "passed"
     assert not any(line.endswith(("lost ended", "lost began")) for line in lines.splitlines())

@@ -49,7 +49,9 @@ def test_a_change_is_its_sources(node: Node, source: str) -> None:
     node.source.name = source
     node.say(node.claim("a"))
     first = Edge(moment=Moment(at_ns=0), found={})
-    node.observer.window = window = Window(state=node.observer, number=0, first=first, started_at="")
+    node.observer.window = window = Window(
+        ledger=node.observer.ledger, subjects=node.observer.subjects, number=0, first=first, started_at=""
+    )
     node.say(node.claim("a", "0-1"))
 
     assert [(change.what, change.cause) for change in window.transitions] == [("mask-change", source)]
