@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -165,6 +166,7 @@ def played(
     observer: Observer, mover: Path, script: str, cpu: int, nice: int = 0
 ) -> tuple[Evidence, Account, PerfAccount, int]:
     """Play a script in a window of which nothing is lost; returns the account, perf's on ``cpu``, and the pid."""
+    before_ns = charged_ns()
     with Mover(mover, f"ready {script} tell") as run, PerfAccount(run.pid, cpu, observer) as perf:
         if nice:
             os.setpriority(os.PRIO_PROCESS, run.process.pid, nice)
@@ -174,8 +176,15 @@ def played(
         evidence = observer.close_window()
         perf.close()
         run.end()
+        perf.ended(charged_ns() - before_ns)
         complete(evidence)
         return evidence, account, perf, run.process.pid
+
+
+def charged_ns() -> int:
+    """Return the CPU time of all children that have ended and were waited for, of theirs too."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return int((used.ru_utime + used.ru_stime) * 1e9)
 
 
 OF_THE_MOMENT = ("hides threads", "softirqs on watched CPUs")

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 from probes.observer import Observer
 from probes.options import ObserveOptions
-from tests.integration.probe_lab import TaskClock, TaskSwitches
+from tests.integration.probe_lab import TaskClock, TaskSwitches, stolen_ns
 
 PERIOD_NS = -(-(10**9) // ObserveOptions().sampler_hz)
 """Of the sampler."""
@@ -55,14 +56,16 @@ class PerfAccount:
 
     def __init__(self, pid: int, cpu: int, observer: Observer) -> None:
         self.clock, self.switches, self.hidden = TaskClock(pid, cpu), TaskSwitches(pid, cpu), HiddenThreads()
-        self._observer = observer
-        self.on_cpu = self.switched_out = 0
+        self._everywhere = [self.clock, *(TaskClock(pid, other) for other in os.sched_getaffinity(0) - {cpu})]
+        self._observer, self._cpu, self._stolen_ns = observer, cpu, stolen_ns(cpu)
+        self.on_cpu = self.switched_out = self.unseen_ns = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.clock.__exit__()
+        for clock in self._everywhere:
+            clock.__exit__()
         self.switches.__exit__()
 
     def read_ns(self) -> int:
@@ -73,6 +76,23 @@ class PerfAccount:
         """Take the sums, after the window was closed."""
         self.on_cpu, self.switched_out = self.clock.read_ns(), self.switches.read()
         self.hidden.read(self._observer.ledger.seen)
+
+    def ended(self, charged_ns: int) -> None:
+        """Take what perf has not seen of its task and that one's children, when all have ended.
+
+        :param charged_ns: CPU time that they were charged with: theirs from before perf was attached is in it, too.
+        """
+        stolen = stolen_ns(self._cpu) - self._stolen_ns
+        self.unseen_ns = max(0, charged_ns - sum(clock.read_ns() for clock in self._everywhere)) + stolen
+
+    def until_death_ns(self, died: int) -> float:
+        """Return how long tasks can have been on the CPU until they were switched out for the last time.
+
+        perf lets go of a task before that, and giving back what it has takes as long as the machine is busy. What perf
+        did not see of any of them is no longer than what they were charged with beyond its account, or what the host
+        took from the CPU.
+        """
+        return self.on_cpu * 1.05 + max(died * 200_000, self.unseen_ns)
 
     def missed(self, counted: int, *, switched_out: int | None = None, died: int = 0) -> int:
         """Return how often hidden threads interrupted it at most.

@@ -33,11 +33,10 @@ def place(observer: Observer, request: pytest.FixtureRequest) -> Iterator[Place]
 def until_they_died(evidence: Evidence, account: Account, perf: PerfAccount, died: int) -> tuple[float, float]:
     """Return how long tasks were outside at least and at most which die there.
 
-    What they tell ends before their exit, of which giving back their memory is a part that takes as long as the machine
-    is busy. perf counts nearly all of it, and what they did on ``OUT`` before they entered.
+    What they tell ends before their exit; perf counts most of that, and what they did on ``OUT`` before they entered.
     """
     low_ns = account.low_ns * 0.95 - perf.lost_ns(switches_on(evidence, OUT), died=died)
-    return low_ns, perf.on_cpu * 1.05 + died * 200_000
+    return low_ns, perf.until_death_ns(died)
 
 
 @narrow

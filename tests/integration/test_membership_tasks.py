@@ -109,7 +109,7 @@ def test_children_of_a_member(observer: Observer, place: str, mover: Path, child
     # perf stops counting before a task has died, the ledger when it is switched out for the last time.
     on_cpu, counted, died = perf.on_cpu, switches_on(evidence, OUT), len({row.tid for row in evidence.offenders})
     low_ns = on_cpu * 0.95 - perf.lost_ns(counted, died=died)
-    assert low_ns <= use.out_of_set_ns <= on_cpu * 1.05 + count * 200_000, (use, on_cpu, low_ns)
+    assert low_ns <= use.out_of_set_ns <= perf.until_death_ns(count), (use, on_cpu, low_ns, perf.unseen_ns)
     assert use.out_of_set_switches >= count - perf.missed(counted, died=died)
     assert use.transition_ns == 0
     assert len({row.tid for row in evidence.offenders}) >= count
@@ -124,7 +124,7 @@ def test_exec_right_after_joining(observer: Observer, place: str, mover: Path, b
     use = total(evidence)
     died = len({row.tid for row in evidence.offenders})
     on_cpu, lost_ns = perf.on_cpu, perf.lost_ns(switches_on(evidence, OUT), died=died)
-    assert on_cpu * 0.95 - lost_ns <= use.out_of_set_ns <= on_cpu * 1.05 + 20 * 200_000, (use, on_cpu, lost_ns)
+    assert on_cpu * 0.95 - lost_ns <= use.out_of_set_ns <= perf.until_death_ns(20), (use, on_cpu, lost_ns)
     # Each worked so long by its own clock, which runs no faster than perf's.
     assert on_cpu >= 20 * 2_000_000
     assert use.transition_ns == 0
@@ -140,7 +140,7 @@ def test_exit_right_after_joining(observer: Observer, place: str, mover: Path) -
     counted = switches_on(evidence, OUT)
     low_ns = account.low_ns - perf.lost_ns(counted, died=50)
     missed = perf.missed(counted, died=50)
-    assert low_ns <= use.out_of_set_ns <= perf.on_cpu * 1.05 + 50 * 200_000
+    assert low_ns <= use.out_of_set_ns <= perf.until_death_ns(50)
     assert use.out_of_set_switches >= 50 - missed
     assert 50 - missed <= len({row.tid for row in evidence.offenders}) <= 50
 
