@@ -269,7 +269,7 @@ def test_a_thread_ends_before_its_turn(observer: Observer, place: Place, mover: 
     """Healthy: the same, where one thread ends before anybody moves it."""
     tasks = place.cpuset.parent / "tasks"
     thread = f"thread {{ pin {OUT} raise 1 await 2 burn 2000 raise 3 }}"
-    joins = f"{thread} await 1 put {place.identity} 0 raise 2 await 3 nap 3000 put {tasks} 0 wait"
+    joins = f"{thread} await 1 put {place.identity} 0 raise 2 await 3 wait nap 3000 put {tasks} 0"
     evidence, _, _ = play(observer, mover, f"pin {IN} times 10 {{ fork {{ {joins} }} }}")
     clean(evidence, place)
     consistent(evidence)
