@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -17,6 +17,7 @@ from toolkit.model.claims import Claim
 from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.evidence import Environment, Transition
 
+T = TypeVar("T")
 R = TypeVar("R", bound="Reading")
 
 
@@ -179,7 +180,12 @@ class Readings:
 
         :raises KeyError: nothing made one.
         """
-        for reading in self.all:
-            if isinstance(reading, kind):
-                return reading
-        raise KeyError(kind.__name__)
+        return of_kind(self.all, kind)
+
+
+def of_kind(found: Iterable[object], kind: type[T]) -> T:
+    """Return the first value of a type. :raises KeyError: there is none."""
+    for one in found:
+        if isinstance(one, kind):
+            return one
+    raise KeyError(kind.__name__)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar
 
 from probes.programs import Side
-from probes.readings import Moment, Reading
+from probes.readings import Moment, Reading, of_kind
 from probes.subjects import PodsRoot, Subject
 from toolkit.model.evidence import Transition
 
@@ -43,10 +43,7 @@ class Edge:
 
         :raises KeyError: nothing read it.
         """
-        for one in self.found:
-            if isinstance(one, kind):
-                return one
-        raise KeyError(kind.__name__)
+        return of_kind(self.found, kind)
 
 
 class OpenWindow(Protocol):

@@ -67,14 +67,10 @@ def hosts_of(
 ) -> list[Host]:
     """Return every host that is expected, or that something was read of, by name."""
     by_folder = {one.folder: one for one in gathered.records}
-    newest: dict[str, Recorded] = {}
-    for one in gathered.records:
-        known = newest.get(one.record.host)
-        if known is None or _recorded_s(one) >= _recorded_s(known):
-            newest[one.record.host] = one
+    newest = _newest((one.record.host, one) for one in gathered.records)
     own = {id(report): _host(report, by_folder, expected or ()) for report in gathered.reports}
     called, unclear = _one_name(set(own.values()) | newest.keys(), newest.keys() if expected is None else expected)
-    newest = _by_name(newest, called)
+    newest = _newest((called.get(name, name), one) for name, one in newest.items())
     reports: dict[str, list[Report]] = defaultdict(list)
     for report in gathered.reports:
         host = called.get(own[id(report)], own[id(report)])
@@ -99,7 +95,7 @@ def _one_name(names: Collection[str], inventory: Collection[str]) -> tuple[dict[
     known = frozenset(inventory)
     by_label: dict[str, list[str]] = defaultdict(list)
     for name in sorted(known.union(names)):
-        by_label[_label(name)].append(name)
+        by_label[_first_label(name)].append(name)
     called, unclear = dict[str, str](), dict[str, str]()
     for label, same in by_label.items():
         # Two names are of one node if one of them is the label alone: of two domains there are two nodes.
@@ -117,18 +113,17 @@ def _one_name(names: Collection[str], inventory: Collection[str]) -> tuple[dict[
     return called, unclear
 
 
-def _label(name: str) -> str:
+def _first_label(name: str) -> str:
     """Return the first label of a host's name; of an address all of it."""
     first = name.partition(".")[0]
     return name if not first or first.isdigit() or ":" in name else first
 
 
-def _by_name(newest: Mapping[str, Recorded], called: Mapping[str, str]) -> dict[str, Recorded]:
-    """Return the newest record of each host by the inventory's name."""
+def _newest(records: Iterable[tuple[str, Recorded]]) -> dict[str, Recorded]:
+    """Return the newest record of each host. :param records: each with its host's name."""
     found: dict[str, Recorded] = {}
-    for name, one in newest.items():
-        host = called.get(name, name)
-        if host not in found or _recorded_s(one) >= _recorded_s(found[host]):
+    for host, one in records:
+        if host not in found or (_recorded_s(one) or 0.0) >= (_recorded_s(found[host]) or 0.0):
             found[host] = one
     return found
 
@@ -144,8 +139,8 @@ def _host(report: Report, by_folder: Mapping[str, Recorded], expected: Collectio
     return named or report.node or (report.folders[1] if len(report.folders) > 1 else report.folders[0]) or report.path
 
 
-def _recorded_s(one: Recorded) -> float:
-    return seconds_of(one.record.ended_at or one.record.started_at) or 0.0
+def _recorded_s(one: Recorded) -> float | None:
+    return seconds_of(one.record.ended_at or one.record.started_at)
 
 
 def _one(
@@ -210,7 +205,7 @@ def _sources(
     sources, chosen = [], []
     named, at_s = "", None
     if recorded is not None:
-        at_s = seconds_of(recorded.record.ended_at or recorded.record.started_at)
+        at_s = _recorded_s(recorded)
         if recorded.record.path:
             named = os.path.normpath(os.path.join(os.path.dirname(recorded.path), recorded.record.path))  # noqa: PTH118,PTH120
         sources.append(_of_record(recorded, named, reports, at_s, now_s, max_age_s))

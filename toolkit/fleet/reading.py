@@ -253,9 +253,13 @@ def read(
         run = place.path.parent.name if bundle is None else bundle.manifest.name
         report = _of_session(said, path) if isinstance(said, Session) else _of_result(said, path, _kind(run))
     except InputError as error:
-        return broken(place, str(error), hashlib.sha256(content).hexdigest() if content else "")
-    sha256 = hashlib.sha256(content).hexdigest() if content else ""
-    return replace(report, folders=folders, sha256=sha256, began=_began(run), notes=(*report.notes, *notes))
+        return broken(place, str(error), _digest(content))
+    return replace(report, folders=folders, sha256=_digest(content), began=_began(run), notes=(*report.notes, *notes))
+
+
+def _digest(content: bytes) -> str:
+    """Return the SHA-256 of what was read; empty: nothing was."""
+    return hashlib.sha256(content).hexdigest() if content else ""
 
 
 def _content(path: Path) -> bytes:

@@ -21,13 +21,10 @@ CPU_BETA_OPTIONS = "CPUManagerPolicyBetaOptions"
 TOPOLOGY_ALPHA_OPTIONS = "TopologyManagerPolicyAlphaOptions"
 TOPOLOGY_BETA_OPTIONS = "TopologyManagerPolicyBetaOptions"
 NO_QUOTA_WITH_EXCLUSIVE_CPUS = "DisableCPUQuotaWithExclusiveCPUs"
-IN_PLACE_RESIZE = "InPlacePodVerticalScaling"
 IN_PLACE_RESIZE_EXCLUSIVE_CPUS = "InPlacePodVerticalScalingExclusiveCPUs"
 IN_PLACE_RESIZE_EXCLUSIVE_MEMORY = "InPlacePodVerticalScalingExclusiveMemory"
 IN_PLACE_RESIZE_POD_LEVEL = "InPlacePodLevelResourcesVerticalScaling"
 CFS_QUOTA_PERIOD = "CustomCPUCFSQuotaPeriod"
-NODE_DECLARED_FEATURES = "NodeDeclaredFeatures"
-DYNAMIC_RESOURCE_ALLOCATION = "DynamicResourceAllocation"
 CGROUP_DRIVER_FROM_CRI = "KubeletCgroupDriverFromCRI"
 
 GROUPS = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}

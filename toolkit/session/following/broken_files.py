@@ -32,8 +32,8 @@ class BrokenFiles:
             return
         same = bool(self._seen) and replace(self._seen[-1], at_ns=at_ns) == new[-1]
         # One from before the time that counts stays: what is wrong may stand since then.
-        old = [one for one in self._seen if one.at_ns < at_ns - LASTS_NS]
-        self._seen = [*old[-1:], *(one for one in self._seen if one not in old), *new]
+        old = sum(one.at_ns < at_ns - LASTS_NS for one in self._seen)
+        self._seen = [*self._seen[max(0, old - 1) :], *new]
         if same and not self._doubts:
             return
         wrong = checkpoint.wrong_now(self._seen, reading.claims)

@@ -53,7 +53,6 @@ class Question:
     """What is asked. :param held: what the captured node's pods hold; ``None``: an empty node is asked.
 
     :param topology: the capture's machine, if it is asked for. :param warnings: one line each.
-
     :param version: of the kubelet; empty: not known. :param cgroup_root: its ``cgroupRoot``.
     """
 
@@ -87,13 +86,12 @@ def ask(
     found = load_configuration(config, drop_ins) if config is not None else _captured(reading, str(capture))
     new = load_pods(pods, read_offered_pod) if pods is not None else ()
     state = state and reading is not None and bool(reading.pods or pods is None)
-    listed = _pods(reading, str(capture)) if state or pods is None else ()
-    known = tuple(pod for pod in listed if not _has_ended(pod))
-    manifests = (*known, *(pod for pod in new if not _has_ended(pod)))
-    ended = [pod for pod in (*listed, *new) if _has_ended(pod)]
+    known, over = _parted(_pods(reading, str(capture)) if state or pods is None else ())
+    wanted, past = _parted(new)
+    manifests = (*known, *wanted)
     if not manifests:
         raise InputError(str(pods or capture), "only pods that have ended", "one that has not")
-    held = _held(reading, known, [pod for pod in listed if _has_ended(pod)]) if state and reading is not None else None
+    held = _held(reading, known, over) if state and reading is not None else None
     version = version or (_said(reading, str(capture)) if reading is not None else "")
     asked = found.node.of_series(series_of(version, "--kubelet-version")) if version else found.node
     fields, warnings = _for_the_model(found.fields, asked.feature_gates, version)
@@ -106,7 +104,7 @@ def ask(
         name=NAME, title=title, kubelet=fields, kubelet_version=version, pods=manifests, of_kubelet=True
     )
     root = found.cgroup_root
-    left_out = _left_out(ended if held is None else [pod for pod in new if _has_ended(pod)])
+    left_out = _left_out((*over, *past) if held is None else past)
     return Question(
         scenario=scenario,
         cgroup_root=root,
@@ -189,6 +187,17 @@ def _has_ended(pod: Mapping[str, Any]) -> bool:
     status = mapping(pod.get("status"))
     ran = any(items(status.get(key)) for key in ("containerStatuses", "initContainerStatuses"))
     return status.get("phase") == "Succeeded" or (status.get("phase") == "Failed" and ran)
+
+
+def _parted(
+    pods: Sequence[dict[str, Any]],
+) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...]]:
+    """Return pods that are asked about, and those that have ended."""
+    ended = [_has_ended(pod) for pod in pods]
+    return (
+        tuple(pod for pod, over in zip(pods, ended, strict=True) if not over),
+        tuple(pod for pod, over in zip(pods, ended, strict=True) if over),
+    )
 
 
 def _left_out(ended: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
