@@ -12,7 +12,7 @@ from tests.programs import PROJECT
 from toolkit.cli.main import cli
 from toolkit.store import load_run, window_paths
 
-pytestmark = [pytest.mark.integration, pytest.mark.beside]
+pytestmark = pytest.mark.integration  # not beside others: `run` refuses a machine on which their containers run
 
 
 def test_a_run_longer_than_a_window_has_several(tmp_path: Path) -> None:

@@ -104,8 +104,8 @@ def command(
     if only_list:
         show_list(scenarios, as_json)
         return
-    topology = free_machine(insisted=on_live_node)
     require_run(runtime)
+    topology = free_machine(insisted=on_live_node)
     warn_of(runs)
     warn_of_cache()
     if junit is not None:

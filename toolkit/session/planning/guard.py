@@ -2,7 +2,8 @@
 
 ``run``, ``conformance`` and ``inject`` start loads on every CPU that they may use. A lab machine is for that; a node
 with other work is not, unless its owner insists (``--on-live-node``), and then only the CPUs that nothing owns are.
-What runs several things looks again before each: in the minutes that they take something may come.
+What runs several things looks again before each: in the minutes that they take something may come. What a host lacks
+is asked before (``preflight.require_run``): that is the same tomorrow.
 
 Source: docs/facts.md "Normal on a healthy node"; slurmd's cgroup plugins (``job_<id>``); systemd.resource-control(5),
 ``AllowedCPUs=``.
