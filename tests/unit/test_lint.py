@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.import_graph import imports_of
+
 PROJECT = Path(__file__).resolve().parents[2]
 SOURCES = ("toolkit", "probes", "validators", "tools", "tests")
 FUNCTION_LINES_MAX = 59
@@ -29,7 +31,8 @@ def facts(path: Path) -> Facts:
     tree = ast.parse(path.read_text())
     silent = bool(tree.body) and ast.get_docstring(tree) is None
     every = list(statements(tree.body))
-    return Facts(silent, tuple(imported(every)), tuple(functions(every)))
+    imported = tuple(name for name, _ in imports_of(every, path.stem, path.name == "__init__.py"))
+    return Facts(silent, imported, tuple(functions(every)))
 
 
 def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -54,15 +57,6 @@ def test_python_files_say_what_they_are() -> None:
     assert silent == []
 
 
-def imported(every: list[ast.stmt]) -> Iterator[str]:
-    """Every module that a Python file imports, with what it imports from it: ``a.b``, ``a.b.name``."""
-    for node in every:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
 def of_a_test(name: str) -> bool:
     """Whether a name is of a test module or of a conftest, or in one."""
     return any(part == "conftest" or part.startswith("test_") for part in name.split("."))
@@ -85,7 +79,8 @@ def test_an_imported_test_is_found(tmp_path: Path) -> None:
     path = tmp_path / "x.py"
     path.write_text("from tests.a.test_x import y\nfrom tests import test_z\nimport tests.a.conftest\nimport os\n")
 
-    assert [of_a_test(name) for name in facts(path).imported] == [True, True, True, False]
+    found = {name for name in facts(path).imported if of_a_test(name)}
+    assert found == {"tests.a.test_x", "tests.a.test_x.y", "tests.test_z", "tests.a.conftest"}
 
 
 def planted_sources() -> list[Path]:
