@@ -48,7 +48,7 @@ class SwitchReading(Reading):
     :param rows: by ident: a claim's counters, one row for each CPU.
     :param cuts: by ident and CPU: how often a task came or went while it ran there.
     :param joinings: by ident, process, and when it joined: what it ran outside before it had joined the v1 cpuset, too.
-    :param cgroups: paths of the intruders' cgroups, by id.
+    :param cgroups: paths of the intruders' cgroups, by id. :param gone: those of pods that were deleted by now.
     :param slot_gap: the longest time between two readings of the slots of CPU time, and when it began (ns).
     :param dropped: intervals and moves that were not kept.
     :param observer_pid: whose tasks are the toolkit's.
@@ -63,6 +63,7 @@ class SwitchReading(Reading):
     offences: tally.Offences = field(default_factory=dict)
     intruders: tally.Intruders = field(default_factory=dict)
     cgroups: Mapping[int, str] = field(default_factory=dict)
+    gone: frozenset[int] = frozenset()
     bins: tuple[UsageBin, ...] = ()
     slot_gap: tuple[int, int] = (0, 0)
     dropped: int = 0
@@ -137,6 +138,7 @@ class SwitchReading(Reading):
                 self.cgroups.get(key.cgroup, ""),
                 frame.start_ns,
                 frame.names.get(key.origin or sums.ident, ""),
+                gone=key.cgroup in self.gone,
             )
             for key, sums in self.intruders.items()
             if sums.ns or sums.switches  # one that was found in its v1 cpuset and has not run since

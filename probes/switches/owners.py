@@ -66,6 +66,17 @@ class CgroupNames:
         self._named[cgroup_id] = self._window
         return self._paths[cgroup_id]
 
+    def gone(self, cgroup_id: int) -> bool:
+        """Return whether a cgroup was deleted: its path leads nowhere, or to another one of its name."""
+        path, space = self[cgroup_id], cgroup_id & CPUSET_SPACE
+        mount = self._cpusets if space else self._unified
+        if mount is None or not path:
+            return mount is not None
+        try:
+            return (mount / cgroupfs.relative(path)).stat().st_ino | space != cgroup_id
+        except OSError:
+            return True
+
     def note(self, cgroup_id: int, path: str) -> None:
         """Know the path of a cgroup that may be gone when it is asked for."""
         self._paths[cgroup_id], self._named[cgroup_id] = path, self._window

@@ -158,9 +158,16 @@ def joinings(found: Mapping[tuple[int, int, int], Joined], claims: Mapping[int, 
 
 
 def intruder(
-    key: IntruderKey, sums: IntruderSums, owner: OwnerClass, cgroup: str, start_ns: int, claim: str = ""
+    key: IntruderKey,
+    sums: IntruderSums,
+    owner: OwnerClass,
+    cgroup: str,
+    start_ns: int,
+    claim: str = "",
+    *,
+    gone: bool = False,
 ) -> Intruder:
-    """Make one intruder row. :param claim: whose it is, or was before it left."""
+    """Make one intruder row. :param claim: whose it is, or was before it left. :param gone: its cgroup was deleted."""
     return Intruder(
         claim=claim,
         left=key.left & ~LEFT_VISIT,
@@ -174,4 +181,5 @@ def intruder(
         total_ns=sums.ns,
         longest_ns=sums.longest_ns,
         first_at_ns=max(0, sums.first_ns - start_ns),
+        gone=gone,
     )

@@ -11,7 +11,7 @@ from probes.switches import tally
 from probes.switches.decoder import SwitchEdge, SwitchReading
 from probes.switches.nesting import with_nested
 from probes.switches.owners import CgroupNames
-from probes.switches.records import Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
+from probes.switches.records import PODS_IDENT, Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
 from probes.switches.shares import Shares
 from probes.switches.slots import Slots
 from probes.windows import Windows
@@ -131,6 +131,7 @@ class SwitchWatch(Watch):
         if intruders and self.window.closed:
             # Also those that are gone by the next window; a look at an open one asks for what it does not know.
             self._cgroups.refresh_once(self._cgroups_made())
+        in_pods = {key.cgroup for key, sums in intruders.items() if sums.ident == PODS_IDENT}
         return SwitchReading(
             first=self._first,
             last=edge.of(SwitchEdge),
@@ -140,6 +141,7 @@ class SwitchWatch(Watch):
             offences=offences,
             intruders=intruders,
             cgroups={key.cgroup: self._cgroups[key.cgroup] for key in intruders},
+            gone=frozenset(number for number in in_pods if self._cgroups.gone(number)),
             bins=self.slots.read(self, edge.moment.at_ns),
             slot_gap=self.slots.gap(edge.moment.at_ns),
             dropped=self._pieces_dropped + state.trails.forgotten - self._forgotten,

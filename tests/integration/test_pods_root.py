@@ -136,9 +136,14 @@ def test_named_only_when_its_first_pod_appears(ledger: Ledger, planter: Path, pl
         observer.watch_pods(f"{place}/elsewhere")
         observer.watch_pods(pods)
         hog(planter, pods)
+        there = observer.snapshot()
+        for below in ("pod1/main", "pod1"):
+            remove(directory(pods) / below)
         evidence = observer.close_window()
         assert len(tuple(ledger.side(ClaimedPaths).paths.keys())) == 2
 
+    for found, gone in ((there, False), (evidence, True)):
+        assert {row.gone for row in found.intruders if row.owner is OwnerClass.FOREIGN_POD} == {gone}
     assert foreign_ns(before) == 0
     assert foreign_ns(evidence) >= TIMES * STAY_NS * 0.9
     assert outcome(promised, evidence) is Outcome.FAILED

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.held import EVERY, FOREVER_NS, Held, Why
 
 
@@ -35,6 +35,18 @@ class Timeline:
                 replace(row, to_ns=max(at_ns, row.from_ns)) if row.is_open and row in rows else row for row in self.rows
             )
         )
+
+    def instead(self, now: Held, before: Collection[Held], at_ns: int) -> Timeline:
+        """Return it with a row in place of open ones that it goes on with. CPUs that it does not give end now.
+
+        No CPU is in two of them.
+        """
+        ended = (
+            replace(row, cpus=over, to_ns=max(at_ns, row.from_ns))
+            for row in before
+            if (over := (row.cpus or EMPTY) - (now.cpus or EMPTY))
+        )
+        return Timeline((*(row for row in self.rows if row not in before), *ended, now))
 
     def since(self, at_ns: int) -> Timeline:
         """Return it without what was over before a moment."""

@@ -46,13 +46,15 @@ class Starts:
         self._known = _whole((*self._lives.claims, *evidence.later))
         self._after = _whole(evidence.later)
         """Of containers that the reading after the window shows."""
+        followed = evidence.following is not None
+        self._strangers = [
+            row for row in evidence.intruders if followed and row.owner is OwnerClass.FOREIGN_POD and not row.left
+        ]
         self._spent_ns: dict[tuple[str, int], int] = {}
         """By container and CPU: time of all foreign pods' tasks together; one start has that much."""
-        if evidence.following is not None:
-            for row in evidence.intruders:
-                if row.owner is OwnerClass.FOREIGN_POD and not row.left:
-                    place = (self._container(row.cgroup), row.cpu)
-                    self._spent_ns[place] = self._spent_ns.get(place, 0) + row.total_ns
+        for row in self._strangers:
+            place = (self._container(row.cgroup), row.cpu)
+            self._spent_ns[place] = self._spent_ns.get(place, 0) + row.total_ns
 
     def _container(self, cgroup: str) -> str:
         """Return the cgroup of the container, which may have others below it; one that nothing knows is its own."""
@@ -76,7 +78,32 @@ class Starts:
                 return known.name, ""
             return self._start(intruder)
         name, doubt = self._start(intruder)
-        return (name, doubt) if name or doubt else ("", next_life.doubt(intruder, owner, self._evidence))
+        if name or doubt:
+            return name, doubt
+        return "", next_life.doubt(intruder, owner, self._evidence) or self._between_readings(intruder, owner)
+
+    def _between_readings(self, intruder: Intruder, owner: Claim | None) -> str:
+        """Return why it is not known whose a task was: its container came and went between two readings of the node.
+
+        It may have been a pause sandbox, which no runtime pins; of any other one its runtime came here before it was
+        pinned. What a start needs, and no more, in a cgroup that is gone, within the longest time without a reading.
+        """
+        following, cgroup = self._evidence.following, intruder.cgroup
+        place = (self._container(cgroup), intruder.cpu)
+        if following is None or not intruder.gone or self._spent_ns.get(place, 0) > INIT_NS:
+            return ""
+        mine = [row for row in self._strangers if row.cgroup == cgroup and (cgroup or row.tid == intruder.tid)]
+        if (
+            max(row.first_at_ns + row.total_ns for row in mine) - min(row.first_at_ns for row in mine)
+            > following.gap_ns
+        ):
+            return ""
+        ran = f"{intruder.comm} ran {milliseconds(intruder.total_ns)} on CPU {intruder.cpu}"
+        of_owner = owner is not None and next_life.container_of_pod(cgroup, owner)
+        whose = f"the pod of `{owner.name}`" if owner is not None and of_owner else "a pod"
+        return (
+            f"{ran} in a container of {whose} that came and went between two readings of the node: it may have started"
+        )
 
     def _start(self, intruder: Intruder) -> tuple[str, str]:
         """Return the same of a task that is, or may be, a runtime at work."""

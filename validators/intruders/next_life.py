@@ -49,7 +49,7 @@ def is_his(
 
 def doubt(intruder: Intruder, owner: Claim | None, evidence: Evidence) -> str:
     """Return why it is not known whether a task owns the CPU whose container no reading knows; empty: it does not."""
-    container = _container_of_pod(intruder.cgroup, owner)
+    container = container_of_pod(intruder.cgroup, owner)
     if owner is None or not container:
         return ""
     mine = [one for one in evidence.intruders if one.owner is OwnerClass.FOREIGN_POD]
@@ -63,7 +63,7 @@ def doubt(intruder: Intruder, owner: Claim | None, evidence: Evidence) -> str:
     )
 
 
-def _container_of_pod(cgroup: str, owner: Claim | None) -> str:
+def container_of_pod(cgroup: str, owner: Claim | None) -> str:
     """Return the container's cgroup in which a task of the owner's pod is; empty: it is of none."""
     if owner is None or not owner.pod_uid or not owner.kind.carries_tasks:
         return ""

@@ -143,8 +143,10 @@ RULE = Rule(
             (the longest measured without load). More than that is a violation, whatever the task's name. Less than
             that, by a task with a runtime's name or in a monitor's cgroup, where no container has begun yet, is excused
             if the runtime listed that container as created, and undecided if not. A task that came after the last
-            reading of the node is undecided too. The node is read again when the window has ended; a container that
-            only this reading shows began in the window.
+            reading of the node is undecided too. So is any task of a container that came and went between two readings
+            (a pause sandbox, which no runtime pins, or a start), with no more CPU time than that, if its cgroup is gone
+            and its tasks were not seen for longer than the node went unread. The node is read again when the window
+            has ended; a container that only this reading shows began in the window.
 
             If the owner restarts on the same CPUs, its new container is the owner from its first moment on, whether a
             reading of this window shows it or the reading after the window; so is any container to which these give the

@@ -14,6 +14,7 @@ from probes.switches import owners
 from probes.switches.ledger import Ledger
 from probes.switches.owners import KEPT_WINDOWS, WALK_WINDOWS, CgroupNames
 from probes.switches.published import Bound
+from probes.switches.records import CPUSET_SPACE
 from probes.window import Window
 from probes.windows import Windows
 from probes.witness import Edge
@@ -83,6 +84,22 @@ def test_paths_of_cgroups_that_are_gone_are_forgotten(monkeypatch: pytest.Monkey
         assert len(known._paths) == len(known._named) <= KEPT_WINDOWS + 5
 
     assert (known[1], known[2], known[3], known[9 + CLAIMS]) == ("/there", "/claimed", "", f"/pods/{9 + CLAIMS}")
+
+
+def test_a_cgroup_that_was_deleted_is_gone(tmp_path: Path) -> None:
+    """Also where another has its name; v1 cpusets count as they are found."""
+    v1, v2 = tmp_path / "cpuset", tmp_path / "unified"
+    for directory in (v1 / "pods/a", v2 / "pods/a"):
+        directory.mkdir(parents=True)
+    hierarchy = Hierarchy(root=tmp_path, mode=Mode.HYBRID, unified=v2, legacy=(("cpuset", v1),))
+    known = CgroupNames(hierarchy)
+    numbers = [(v2 / "pods/a").stat().st_ino, (v1 / "pods/a").stat().st_ino | CPUSET_SPACE]
+    assert [known.gone(number) for number in numbers] == [False, False]
+    assert known.gone(1)
+    for directory in (v1 / "pods/a", v2 / "pods/a"):
+        directory.rename(directory.with_name("b"))
+    (v2 / "pods/a").mkdir()
+    assert [known.gone(number) for number in numbers] == [True, True]
 
 
 def test_cgroups_are_looked_for_where_some_were_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,6 +182,53 @@ def test_the_reading_after_the_window_says_whose_it_is(ms: float, later: Claim, 
     assert came(9.6, 8, 9.5, where=where) == "undecided"
 
 
+@pytest.mark.parametrize(
+    ("where", "changes", "gap_s", "outcome"),
+    [
+        ("/kubepods/podx/pause", {}, 2, "undecided"),
+        ("/kubepods/poda/pause", {}, 2, "undecided"),
+        ("/kubepods/podx/pause", {"comm": "guest"}, 2, "undecided"),
+        ("", {}, 2, "undecided"),
+        ("/kubepods/podx/pause", {"gone": False}, 2, "failed"),
+        ("/kubepods/podx/pause", {"ms": 1_700}, 2, "failed"),
+        ("/kubepods/podx/pause", {"ms": 0.41}, 0, "failed"),
+        ("/kubepods/podx/pause", {}, None, "failed"),
+    ],
+    ids=[
+        "a stranger's",
+        "the owner's pod's",
+        "of any name",
+        "no path",
+        "it is there",
+        "too long",
+        "seen",
+        "not followed",
+    ],
+)
+def test_a_container_that_came_and_went_between_two_readings(
+    where: str, changes: dict[str, Any], gap_s: float | None, outcome: str
+) -> None:
+    """A pause sandbox of a pod that was deleted at once ran 0.41 ms there. No runtime pins it."""
+    following = None if gap_s is None else Following(source="kubelet", gap_ns=round(gap_s * SECOND))
+    row = init(**{"at_s": 1, "ms": 0.41, "cgroup": where, "comm": "pause", "gone": True, **changes})
+    found = evidence(cpu_use=(use("db", 2),), intruders=(row,), following=following)
+    verdict = exclusive_cpus.RULE.check(claim_set(claim_db(pod_uid="u"), NEW), found)[0]
+    assert verdict.outcome.value == outcome
+    if outcome == "undecided":
+        assert (
+            f"a container of {'the pod of `db`' if 'poda' in where else 'a pod'} that came and went" in verdict.reason
+        )
+
+
+def test_a_container_that_was_there_when_the_node_was_read_did_not_come_and_go_between_readings() -> None:
+    """Its tasks ran at 1 s and at 4 s, and the node went unread for 2 s at most: a container that no runtime lists."""
+    rows = [init(at_s, 0.41, "/kubepods/podx/c", gone=True, comm="guest", tid=tid) for tid, at_s in ((77, 1), (78, 4))]
+    following = Following(source="kubelet", gap_ns=2 * SECOND)
+    for seen, outcome in ((rows, "failed"), (rows[:1], "undecided")):
+        found = evidence(cpu_use=(use("db", 2),), intruders=tuple(seen), following=following)
+        assert exclusive_cpus.RULE.check(claim_set(claim_db(), NEW), found)[0].outcome.value == outcome
+
+
 def test_without_a_node_that_is_followed_no_start_is_expected() -> None:
     """Claims of a file are complete before the window opens: whoever is elsewhere in the pods' tree is foreign."""
     found = evidence(intruders=(init(1),), transitions=(began(3),))

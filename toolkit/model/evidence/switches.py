@@ -84,6 +84,7 @@ class Intruder:
         unclaimed pod; of a visit it is what it is without.
     :param left: the thread that left, as ``CgroupMove.tid`` has it: itself, or whose it was born; 0: nothing left.
     :param visit: that one had come from outside, and left with the program that it came with.
+    :param gone: its cgroup was deleted by when the window was read; of a task that is in a pod.
     """
 
     cpu: CpuId
@@ -98,6 +99,7 @@ class Intruder:
     claim: str = ""
     left: int = 0
     visit: bool = False
+    gone: bool = False
 
 
 @stage_value

@@ -127,10 +127,14 @@ class LayerHistory:
         """
         with self._lock:
             before = self._held.open(*OWING, claim=row.claim)
+            same = tuple(one for one in before if not _is_anew(one, row))
             # Of a set that is owed another part may become so: since when it is stays.
-            since_ns = min((one.from_ns for one in before if not _is_anew(one, row)), default=row.from_ns)
+            since_ns = min((one.from_ns for one in same), default=row.from_ns)
             due_ns = since_ns + int(within_s * 1e9)
-            self._go_on(replace(row, from_ns=since_ns, due_ns=due_ns), before, at_ns)
+            now = replace(row, from_ns=since_ns, due_ns=due_ns)
+            if now not in before:
+                # Each CPU is owed by one row: a debt that is late is found once, whatever of it goes on.
+                self._held = self._held.close(at_ns, set(before) - set(same)).instead(now, same, at_ns)
             return due_ns
 
     def gave_back(self, claim: str, at_ns: int) -> None:

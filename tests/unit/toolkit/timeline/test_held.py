@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +48,24 @@ def test_closed_rows_hold_until_then(timeline: Timeline, claim: str, end_ns: int
     else:
         assert spans == [(row.claim, row.from_ns, row.to_ns) for row in before if row not in ended]
     assert closed.open(*Why, claim=claim) == ()
+
+
+@given(timelines, held, st.sets(st.integers(0, 3)), st.integers(0, 20), names, times)
+def test_a_row_in_place_of_others_takes_no_moment_from_them(
+    timeline: Timeline, row: Held, more: set[int], end_ns: int, claim: str, at_ns: int
+) -> None:
+    """What they gave until then they gave; each CPU is in one row, and what goes on has its begin."""
+    before = timeline.open(*Why, claim=row.claim)
+    since_ns = min((one.from_ns for one in before), default=row.from_ns)
+    kept = CpuSet.of(cpu for cpu in cpus_of(before) if cpu in more)
+    now = replace(row, cpus=kept, from_ns=since_ns, to_ns=FOREVER_NS)
+    after = timeline.instead(now, before, end_ns)
+
+    if at_ns < end_ns:
+        assert cpus_of(timeline.at(claim, at_ns)) <= cpus_of(after.at(claim, at_ns))
+    assert after.open(*Why, claim=row.claim) == (now,)
+    ended = [one for one in after.rows if one.claim == row.claim and one.to_ns == max(end_ns, one.from_ns)]
+    assert not any(one.cpus and one.cpus & kept for one in ended if one not in timeline.rows)
 
 
 @given(timelines, times, names, st.integers(0, 40))

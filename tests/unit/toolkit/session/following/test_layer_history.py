@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.validators.evidence_builder import evidence
+from tests.unit.validators.live_layers_builder import BE, SAME, judged, node
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Following, Gauges
@@ -74,7 +75,7 @@ def test_a_set_is_given_back_once_from_its_first_sight_on() -> None:
 
 
 def test_what_was_given_back_too_late_was_so_although_more_is_owed() -> None:
-    """CPUs 2-3 were due after 15 s; CPU 3 went after 20 s, CPU 2 is owed on: of both it is known until when."""
+    """CPUs 2-3 were due after 15 s; CPU 3 went after 20 s, CPU 2 is owed on: each is late once, in a row of its own."""
     history = LayerHistory("kubelet")
     row = Held(claim="be/main", cpus=CpuSet.parse("2-3"), why=Why.OWED)
     history.owes(replace(row, from_ns=SECOND), 15.0, SECOND)
@@ -82,10 +83,14 @@ def test_what_was_given_back_too_late_was_so_although_more_is_owed() -> None:
 
     rows = [one for one in history.node_evidence(0, 30 * SECOND).held if one.why in OWING]
     assert [(str(one.cpus), one.from_ns, one.due_ns) for one in rows] == [
-        ("2-3", SECOND, 16 * SECOND),
+        ("3", SECOND, 16 * SECOND),
         ("2", SECOND, 16 * SECOND),
     ]
     assert [one.to_ns for one in rows] == [21 * SECOND, FOREVER_NS]
+
+    seen = node(SAME, SAME, SAME, held=tuple(replace(one, claim=BE.name) for one in rows))
+    reason = judged(seen).reason
+    assert [reason.count(f"it has CPUs {cpus}, which were promised away") for cpus in ("3", "2", "2-3")] == [1, 1, 0]
 
 
 def test_a_container_in_the_making_is_told_while_it_is_one() -> None:
