@@ -3,6 +3,9 @@
 Only bytes are compared; where they differ the cgroup is read anew, and kept if its values differ from the reading
 before. A cgroup that is gone says nothing: whether it exists is the affair of :mod:`probes.cgroups.identity`.
 
+Files that hold no promise by themselves (:mod:`toolkit.host.side_files`) are read where a write to a cgroup is reported
+(:meth:`ControlFiles.look`), and at both ends of a window.
+
 One that is written to each time while it is read has no reading of one moment. It is counted, and where it is one value
 that never stands still, what was read of it was there all the same.
 
@@ -91,6 +94,11 @@ class ControlFiles:
         """Read one cgroup, and keep what differs from the reading before."""
         at_ns = time.monotonic_ns()
         self._look(cgroup, at_ns, self._known.bytes(cgroup))
+        last = self._last.get(cgroup)
+        if last is not None and not last.empty:
+            found = self._known.beside(cgroup, last)
+            if found is not last:
+                self.note(replace(found, at_ns=at_ns))
 
     def _look(self, cgroup: str, at_ns: int, raw: Raw) -> None:
         """Keep what differs from the reading before. :param at_ns: when it began to be read. :param raw: what was."""

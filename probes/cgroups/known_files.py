@@ -130,6 +130,20 @@ class KnownFiles:
         known = self._known.get(cgroup)
         return None if known is None or known[0] != raw else replace(known[1], at_ns=at_ns)
 
+    def beside(self, cgroup: str, found: CgroupFiles) -> CgroupFiles:
+        """Return a reading with what the files say now that are in none of the bytes: the rare ones, read anew.
+
+        They are opened each time: ten more descriptors of each cgroup would cost more than they are worth.
+        """
+        side = cgroupfs.read_side(self.hierarchy, cgroup)
+        if all(getattr(found, name) == said for name, said in side.items()):
+            return found
+        with self._lock:
+            known = self._known.get(cgroup)
+            if known is not None:
+                self._known[cgroup] = known[0], replace(known[1], **side)  # type: ignore[arg-type]
+        return replace(found, **side)  # type: ignore[arg-type]
+
     def last(self, cgroup: str) -> tuple[Raw, CgroupFiles] | None:
         """Return the bytes that last stood still, and what they meant."""
         return self._known.get(cgroup)
@@ -158,7 +172,8 @@ class KnownFiles:
             found = self.whole(cgroup)
             if any(raw) and self.bytes(cgroup) == raw:
                 self.stood_still(cgroup, raw, found)
-        return found
+            return found
+        return self.beside(cgroup, found)
 
     def forget(self, cgroups: Iterable[str]) -> None:
         """Read these anew: they may be other cgroups now."""

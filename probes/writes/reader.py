@@ -32,7 +32,7 @@ FILES = (
     *("cpuset.cpu_exclusive", "cpuset.mem_exclusive"),
     *("cpu.max", "cpu.max.burst", "cpu.weight", "cpu.weight.nice", "cpu.idle", "cpu.uclamp.min", "cpu.uclamp.max"),
     *("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares"),
-    *("memory.max", "memory.high", "memory.limit_in_bytes"),
+    *("memory.max", "memory.high", "memory.low", "memory.min", "memory.swap.max", "memory.limit_in_bytes"),
 )
 """Names in both hierarchies of the files that hold a promise, or change what one of these means."""
 DIRECTORIES_A_CLAIM = 16

@@ -143,8 +143,8 @@ CASES: dict[str, tuple[dict[str, object], dict[str, One], tuple[tuple[str, str],
         },
         (("applied", "web"),),
     ),
-    # F58: throttled at less than what was promised.
-    "throttled-below-its-quota": (
+    # F58 as far as this kernel does it: another quota was imposed than was promised, and throttles below that.
+    "quota-less-than-promised": (
         {},
         {
             "web": One(

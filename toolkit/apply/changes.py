@@ -35,7 +35,7 @@ INTERRUPT_S = 1.0
 _LISTS = ("cpuset.cpus", "cpuset.mems", "smp_affinity_list")
 _LIMITS = frozenset(
     (
-        *("cpuset.cpus", "cpuset.mems", "cpu.max", "cpu.max.burst", "cpu.weight", "memory.max"),
+        *("cpuset.cpus", "cpuset.mems", "cpu.max", "cpu.max.burst", "cpu.weight", "cpu.idle", "memory.max"),
         *("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares", "memory.limit_in_bytes"),
     )
 )

@@ -6,6 +6,7 @@ from toolkit.errors import InputError
 from toolkit.faults import (
     canary_escape,
     checkpoint_torn,
+    cpu_idle,
     cpu_offline,
     cpuset_emptied,
     cpuset_write,
@@ -39,6 +40,7 @@ FAULTS: tuple[Fault, ...] = (
     quota_imposed.FAULT,
     period_changed.FAULT,
     weight_reset.FAULT,
+    cpu_idle.FAULT,
     memory_raised.FAULT,
     hugepages_unlimited.FAULT,
     task_moved.FAULT,

@@ -11,6 +11,7 @@ Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/{cgroups,cpusets,memo
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from toolkit import presence
@@ -28,6 +29,7 @@ from toolkit.host.cgroup_paths import (
     spelt,
     subtree,
 )
+from toolkit.host.side_files import Side, of_cpu, of_cpuset, of_memory
 from toolkit.host.systemd_units import read_manager
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
@@ -60,6 +62,7 @@ __all__ = [
     "pids",
     "read_cpu_stat",
     "read_files",
+    "read_side",
     "relative",
     "spelt",
     "subtree",
@@ -72,7 +75,7 @@ def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
     """Read the control files of one cgroup. ``memory_max_bytes`` is :data:`NO_LIMIT` where there is no limit."""
     path = relative(cgroup)
     cpuset, cpu, memory = (hierarchy.find_controller(name) for name in ("cpuset", "cpu", "memory"))
-    values: dict[str, CpuSet | int | None] = {}
+    values: Side = read_side(hierarchy, cgroup)
     if cpuset is not None:
         for what in ("cpus", "mems"):
             values[what] = _read_set(f"{cpuset}/{path}/cpuset.{what}")
@@ -89,6 +92,21 @@ def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
         values["memory_max_bytes"] = None if limit is None else limit_in_force(limit)
     manager = read_manager(hierarchy, cgroup, path)
     return CgroupFiles(cgroup=cgroup, at_ns=at_ns, manager=manager, no_cpu_controller=lacks, **values)  # type: ignore[arg-type]
+
+
+def read_side(hierarchy: Hierarchy, cgroup: str) -> Side:
+    """Read the files that decide what the others of a cgroup are worth; of v1 only the cpu controller has any."""
+    path = relative(cgroup)
+    found: Side = {}
+    for controller, said in (("cpu", of_cpu), ("cpuset", of_cpuset), ("memory", of_memory)):
+        mount = hierarchy.find_controller(controller)
+        if mount is not None and (controller == "cpu" or hierarchy.is_v2(controller)):
+            found |= said(_texts(f"{mount}/{path}"))
+    return found
+
+
+def _texts(folder: str) -> Callable[[str], str | None]:
+    return lambda name: read_control(f"{folder}/{name}")
 
 
 def control_paths(hierarchy: Hierarchy, cgroup: str) -> tuple[str, ...]:

@@ -135,6 +135,8 @@ class Claim:
     weight: int | None = None
     shares: int | None = None
     memory_bytes: int | None = None
+    memory_high_bytes: int | None = None
+    """The least that ``memory.high`` may be, from which on its tasks are slowed down; ``NO_LIMIT``: only ``max``."""
     hugepages: tuple[HugepageLimit, ...] = ()
     alignments: tuple[Alignment, ...] = ()
     preferences: tuple[Preference, ...] = ()

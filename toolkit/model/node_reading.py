@@ -54,6 +54,8 @@ class Asked:
     period_us: int | None = None
     shares: int | None = None
     memory_bytes: int | None = None
+    memory_high_bytes: int | None = None
+    """``memory.high`` in the files that a specification writes by name (``unified``)."""
 
 
 @stage_value

@@ -112,6 +112,9 @@ class _Claim(_Entry):
     memory_bytes: Literal["none"] | Bytes | None = _about(
         "limit of memory: a number of bytes, or `none` (it has no limit)", default=None
     )
+    memory_high_bytes: Literal["none"] | Bytes | None = _about(
+        "the least that `memory.high` (v2) may be: a number of bytes, or `none` (it must be `max`)", default=None
+    )
     hugepages: dict[PageBytes, Bytes] = _about(
         "limits of huge pages: a mapping of page sizes to limits, both in bytes, such as `{2097152: 4194304}`",
         default_factory=dict,
@@ -151,6 +154,7 @@ class _Claim(_Entry):
             weight=self.weight,
             shares=self.shares,
             memory_bytes=NO_LIMIT if self.memory_bytes == "none" else self.memory_bytes,
+            memory_high_bytes=NO_LIMIT if self.memory_high_bytes == "none" else self.memory_high_bytes,
             hugepages=tuple(HugepageLimit(page_bytes=p, limit_bytes=n) for p, n in sorted(self.hugepages.items())),
             alignments=self.alignments,
             preferences=self.preferences,

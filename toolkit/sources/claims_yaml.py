@@ -46,8 +46,9 @@ def _entry(claim: Claim) -> dict[str, Any]:
     if claim.quota_us is not None:
         quota = {"quotaUs": claim.quota_us, "periodUs": claim.period_us}
         entry["quota"] = "none" if claim.quota_us == NO_QUOTA else quota
-    memory = "none" if claim.memory_bytes == NO_LIMIT else claim.memory_bytes
-    for key, value in (("weight", claim.weight), ("shares", claim.shares), ("memoryBytes", memory)):
+    memory, high = ("none" if value == NO_LIMIT else value for value in (claim.memory_bytes, claim.memory_high_bytes))
+    amounts = ("memoryBytes", memory), ("memoryHighBytes", high)
+    for key, value in (("weight", claim.weight), ("shares", claim.shares), *amounts):
         if value is not None:
             entry[key] = value
     if claim.hugepages:

@@ -75,6 +75,8 @@ def _child(cgroup: str, below: list[Claim], evidence: Evidence) -> Child:
     if None in sets or len(sets) != 1:
         return no(f"the CPUs of {cgroup} are not known, or not the same for all in it")
     cpus = next(iter(sets)) or CpuSet()
+    if any(files.idle for _, files in file_history.readings(evidence, cgroup)):
+        return no(f"cpu.idle of {cgroup} was 1: it has what others leave")
     weights = [_weight(files, cgroup) for files in (evidence.files_before, evidence.files_after)]
     if weights[0] is None or weights[1] is None:
         return no(f"the weight of {cgroup} was not read")

@@ -19,6 +19,7 @@ from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.evidence import CgroupFiles, ControlWrite, Evidence, StateWrite
 from toolkit.model.measures import words
+from toolkit.model.memory_units import NO_LIMIT, limit_in_force
 from toolkit.model.state_files import KUBELETS
 from toolkit.model.verdict import Measure
 from toolkit.text.wording import clock, count, since_open
@@ -29,7 +30,9 @@ MEMS = ("cpuset.mems",)
 QUOTA = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
 BURST = ("cpu.max.burst", "cpu.cfs_burst_us")
 WEIGHT = ("cpu.weight", "cpu.weight.nice", "cpu.idle", "cpu.shares")
+IDLE = ("cpu.idle",)
 MEMORY = ("memory.max", "memory.limit_in_bytes")
+HIGH = ("memory.high",)
 _INHERITED = frozenset((*CPUS, *MEMS))
 WRITES_UNSEEN = ("what writes control files", "who writes control files")
 """How the observer's words begin for writes that it does not see; the second in runs saved before."""
@@ -402,6 +405,10 @@ def said_by(file: str, value: str) -> Mapping[str, object] | None:
                 return {"weight": int(value)}
             case "cpu.shares":
                 return {"shares": int(value)}
+            case "cpu.idle":
+                return {"idle": int(value) == 1}
+            case "memory.high":
+                return {"memory_high_bytes": NO_LIMIT if value == "max" else limit_in_force(int(value))}
     except (ValueError, IndexError):
         return None
     return None

@@ -14,7 +14,7 @@ from toolkit.model.measures import amounts, words
 from toolkit.model.memory_units import NO_LIMIT, whole_pages
 from toolkit.model.verdict import Outcome, Verdict, together
 from toolkit.text.wording import and_more, count
-from validators.queries import cpus_in_time, file_history, hotplug, in_time, view, writers
+from validators.queries import cpus_in_time, file_history, hotplug, in_time, side, view, writers
 from validators.queries.compared import Compared, Wrong
 from validators.queries.earlier_life import earlier_life
 from validators.queries.promised_anew import every_version
@@ -29,8 +29,10 @@ _FILES = {
     "cpuset.mems": writers.MEMS,
     "the quota": writers.QUOTA,
     "the burst": writers.BURST,
+    side.IDLE: writers.IDLE,
     "the weight": writers.WEIGHT,
     "the memory limit": writers.MEMORY,
+    side.HIGH: writers.HIGH,
 }
 
 
@@ -104,7 +106,8 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     times = evidence.coverage.file_readings
     between = f", {count(times, 'time')} in between" if times else ""
     ends = "" if evidence.picture else f", before{between} and after"
-    return verdict(Outcome.PASSED, f"{reading.compared} values read back as promised{ends}{lives}")
+    beside = side.words(claim, evidence, reading.measures)
+    return verdict(Outcome.PASSED, f"{reading.compared} values read back as promised{ends}{lives}{beside}")
 
 
 def _promises(claim: Claim, evidence: Evidence) -> bool:
@@ -200,9 +203,11 @@ def _values(reading: Compared, claim: Claim, files: CgroupFiles) -> Iterator[tup
         if claim.quota_us >= 0 and (claim.burst_us or files.burst_us is not None):
             yield "the burst", _equal(claim.burst_us, files.burst_us)
     if claim.weight is not None or claim.shares is not None:
+        yield from side.idle_problem(claim, files)
         yield "the weight", _weight_problem(reading, claim, files)
     if claim.memory_bytes is not None:
         yield "the memory limit", _memory_problem(claim.memory_bytes, files.memory_max_bytes)
+    yield from side.high_problem(claim, files)
 
 
 def _set_problems(
@@ -298,6 +303,16 @@ RULE = Rule(
             was written to during every reading, or if cpuset.cpus differs only since one of its CPUs went offline
             (dated up to 0.5 s late).
 
+            Other files hold no promise, but decide what one is worth; they are read at both ends of the window and when
+            a write to one is reported. A claim with a weight fails while cpu.idle is 1: its tasks then run only where
+            nothing else wants the CPU. A claim that says how low memory.high may be (`memoryHighBytes`) fails below
+            it: a kubelet's container must have `max` without MemoryQoS, and with it no less than the memory that it
+            requests, unless its runtime was told another value (`unified`). cpuset.cpus.partition, cpu.uclamp.min and
+            .max, memory.high without a promise, memory.min, memory.low and memory.swap.max are measures, also of the
+            cgroups above, and the reason names what limits the tasks: an isolated partition, in which the kernel
+            balances nothing, or one that is invalid; a cap of utilisation below 100 %; a memory.high. Kernels without
+            one of these files are judged as if it said nothing.
+
             On a kubelet's node no limit of memory is promised to a pod's cgroup where the pod has none, and to a
             container that has none and whose runtime was told none: one that stands there is a failure. On a followed
             node (`watch --kubelet`) `layers-agree` judges the CPU sets, because it knows what the kubelet requested and
@@ -328,6 +343,7 @@ RULE = Rule(
         measures=(
             *amounts("deviations_count"),
             *words("files_compared_count", "deviation_from_ms", "quota_rounded_us", "weight_formula", "*_inherited"),
+            *side.MEASURES,
             *writers.MEASURES,
         ),
     ),

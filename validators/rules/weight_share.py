@@ -14,7 +14,7 @@ from toolkit.model.measures import Better, Kind, gated, words
 from toolkit.model.runtimes import RUNTIMES
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.text.wording import listed
-from validators.queries import view
+from validators.queries import file_history, view
 from validators.queries.competition import Child, families
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
@@ -49,6 +49,9 @@ def _judge(claim: Claim, tree: dict[str, tuple[Child, ...]], evidence: Evidence)
         return verdict(Outcome.FAILED, formula)
     if not claim.contended:
         return verdict(Outcome.SKIPPED, "its weight was promised, but no other cgroup is known to compete with it")
+    idle = next((files for _, files in file_history.readings(evidence, claim.cgroup) if files.idle), None)
+    if idle is not None:
+        return verdict(Outcome.FAILED, f"cpu.idle of {idle.cgroup} was 1: it has no part, but what others leave")
     findings: list[tuple[Outcome, str]] = []
     problems: list[str] = []
     for parent, children in tree.items():
@@ -226,7 +229,8 @@ RULE = Rule(
             At every level the children of one cgroup are compared that had the same CPUs and enough work for each of
             them. A child's part of the CPU time that they used together (cpu.stat) must be its part of their weights.
             The weights are read from cpu.weight or cpu.shares at both ends of the window, never computed from requests.
-            Throttled children and those with too little work are left out.
+            Throttled and idle (cpu.idle) children and those with too little work are left out. An idle claim that
+            competes has no part at all: failed.
 
             On several CPUs the kernel promises a weight to the cgroup, not to its tasks. On each CPU the cgroup weighs
             that part of its weight which its load there is of its load on all CPUs (calc_group_shares): nice and pinned

@@ -291,3 +291,19 @@ def test_what_is_below_an_absent_directory_is_not_looked_for(tmp_path: Path) -> 
     (tmp_path / "cpu/pods/one/db/cpu.shares").write_text("700\n")
     files.look("/pods/one/db")
     assert [(row.cgroup, row.shares) for row in files.changes(0)] == [("/pods/two", 512), ("/pods/one/db", 700)]
+
+
+def test_a_file_beside_is_read_where_its_cgroup_is_looked_at_and_at_an_edge(tree: Tree) -> None:
+    """``cpu.idle`` is in none of the bytes that are compared: a reported write, or the end of a window, reads it."""
+    tree.files.read(["/a"])
+    tree.write("cpu.idle", "1")
+    tree.files.read(["/a"])
+    assert tree.files.changes(0) == ()
+
+    tree.files.look("/a")
+    assert [row.idle for row in tree.files.changes(0)] == [True]
+
+    tree.write("cpu.idle", "0")
+    assert tree.known.read_all(["/a"])["/a"].idle is False
+    tree.files.look("/a")
+    assert [row.idle for row in tree.files.changes(0)] == [True, False]

@@ -63,6 +63,26 @@ def test_a_wrong_quota_fails_by_behaviour(own: dict[str, int], what: str, demand
     assert web(found, **claim).outcome is Outcome.FAILED, what
 
 
+@pytest.mark.parametrize(
+    ("used_ms", "throttled", "demand", "outcome"),
+    [
+        (3_500, 100, 2.0, Outcome.FAILED),
+        (4_000, 60, 0.45, Outcome.UNDECIDED),
+        (5_000, 100, 2.0, Outcome.PASSED),
+    ],
+)
+def test_slices_that_expire_unused_throttle_below_the_quota(
+    used_ms: int, throttled: int, demand: float, outcome: Outcome
+) -> None:
+    """F58: the file has the quota of 0.5 CPUs, periods were throttled, and less was used than the load wanted.
+
+    One that wants less than its quota may have wanted more for the time of a period.
+    """
+    own = used(used_ms, nr_periods=100, nr_throttled=throttled)
+
+    assert web(levels(own, FREE), demand_cpus=demand).outcome is outcome
+
+
 @pytest.mark.parametrize(("quota", "period"), [(100_000, 100_000), (25_000, 100_000), (-1, 100_000), (25_000, 50_000)])
 def test_a_wrong_quota_fails_by_the_file(quota: int, period: int) -> None:
     """Another bandwidth in the file fails even if the load never reached it."""

@@ -74,6 +74,20 @@ def test_the_lag_is_the_boundary(used: float, outcome: str) -> None:
     assert judged(contest(used, 10 - used)).outcome.value == outcome
 
 
+@pytest.mark.parametrize(
+    ("idle", "outcome", "word"), [(A, "failed", "cpu.idle of"), (B, "undecided", "what others leave")]
+)
+def test_an_idle_cgroup_has_no_part(idle: str, outcome: str, word: str) -> None:
+    """Of one that is idle the promise is broken; beside a rival that is idle nothing is divided."""
+    found = contest(6.66, 3.33)
+    pod = idle.rpartition("/")[0] if idle == B else idle
+    controls = tuple(replace(one, idle=one.cgroup == pod) for one in found.files_after)
+    verdict = judged(replace(found, files_before=controls, files_after=controls))
+
+    assert verdict.outcome.value == outcome
+    assert word in verdict.reason
+
+
 def bins(halves_a: tuple[float, float], halves_b: tuple[float, float]) -> tuple[UsageBin, ...]:
     return tuple(
         UsageBin(claim=name, start_at_ns=half * 5 * SECOND, length_ns=5 * SECOND, usage_ns=int(used * SECOND))

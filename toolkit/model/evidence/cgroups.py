@@ -30,6 +30,21 @@ class CgroupFiles:
     weight: int | None = None
     shares: int | None = None
     memory_max_bytes: int | None = None
+    idle: bool | None = None
+    """``cpu.idle``: its tasks run only where nothing else wants the CPU, whatever its weight was."""
+    partition: str | None = None
+    """``cpuset.cpus.partition``: ``member``, ``root``, ``isolated``, or why one of these is invalid (v2)."""
+    exclusive: CpuSet | None = None
+    exclusive_effective: CpuSet | None = None
+    """``cpuset.cpus.exclusive`` and what the kernel grants of it (v2)."""
+    uclamp_min_percent: float | None = None
+    uclamp_max_percent: float | None = None
+    """``cpu.uclamp.*``: the least and the most that its tasks seem to use of a CPU when a frequency is chosen."""
+    memory_high_bytes: int | None = None
+    """``memory.high``: from here on its tasks are slowed down. As :attr:`memory_max_bytes` (v2)."""
+    memory_min_bytes: int | None = None
+    memory_low_bytes: int | None = None
+    swap_max_bytes: int | None = None
     manager: CgroupManager = CgroupManager.UNKNOWN
     """The manager that wrote them, where that was read."""
     no_cpu_controller: str | None = None
@@ -46,6 +61,12 @@ class CgroupFiles:
         return _SAID(self) == _SAID(other)
 
 
+SIDE = (
+    *("idle", "partition", "exclusive", "exclusive_effective", "uclamp_min_percent", "uclamp_max_percent"),
+    *("memory_high_bytes", "memory_min_bytes", "memory_low_bytes", "swap_max_bytes"),
+)
+"""Of files that hold no promise by themselves, but decide what one that does is worth: they are read at both ends of a
+window, and where a write to one is reported."""
 _FILES = attrgetter(*(one.name for one in fields(CgroupFiles) if one.name not in ("cgroup", "at_ns", "manager")))
 _SAID = attrgetter(*(one.name for one in fields(CgroupFiles) if one.name != "at_ns"))
 

@@ -30,6 +30,7 @@ from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.kept_quota import may_keep, of_pod, with_kept
 from toolkit.sources.kubelet.leftovers import by_pod_cgroup, driver_in_use, leftovers, root_in_use
 from toolkit.sources.kubelet.lost import lasting
+from toolkit.sources.kubelet.memory_high import least_high_bytes
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
 from toolkit.sources.kubelet.owners import Owners
 from toolkit.sources.kubelet.parents import class_of, parent_claims
@@ -239,6 +240,9 @@ class _Maker:
             pod_quota_us=pod_quota_us,
             shares=values.shares,
             memory_bytes=memory_of(values, subject),
+            memory_high_bytes=None
+            if container is None
+            else least_high_bytes(subject, container, self.known, self.versions),
             hugepages=huge_pages.of_container(subject, container) if container is not None else (),
             alignments=aligned.alignments,
             preferences=aligned.preferences,

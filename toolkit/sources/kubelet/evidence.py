@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from toolkit.errors import InputError
+from toolkit.host import side_files
 from toolkit.host.environment import summary
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
@@ -193,6 +194,7 @@ def _files(cgroup: str, files: dict[str, str]) -> CgroupFiles:
         else None
         if limit is None
         else limit_in_force(limit),
+        **side_files.of_all(files.get),  # type: ignore[arg-type]
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from toolkit import presence
 from toolkit.errors import InputError
+from toolkit.host import side_files
 from toolkit.host.cgroup_paths import directories
 from toolkit.host.procfs import ticks_of
 from toolkit.model.node_reading import UNIFIED, V1
@@ -33,6 +34,7 @@ FILES = (
     *("cpu.max", "cpu.max.burst", "cpu.weight"),
     *("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares"),
     *("memory.max", "memory.limit_in_bytes", "cgroup.procs"),
+    *(*side_files.CPU, *side_files.CPUSET, *side_files.MEMORY),
 )
 """Control files that a reading holds."""
 _HUGE = re.compile(r"hugetlb\.\d{1,6}[KMG]B\.(?:max|limit_in_bytes)", re.ASCII)

@@ -7,6 +7,7 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model.cgroup_manager import CgroupManager
+from toolkit.model.memory_units import NO_LIMIT
 from toolkit.model.node_reading import Asked, CgroupHierarchies, PodResourcesContainer, RuntimeContainer
 from toolkit.sources.kubelet.json_parts import entries, items, mapping, number, text, texts
 from toolkit.sources.kubelet.pod_paths import CONTAINER_ID, place_of
@@ -25,7 +26,6 @@ def listed(data: object) -> tuple[RuntimeContainer, ...]:
         entry = mapping(value)
         labels = texts(entry.get("labels"))
         cpu = mapping(mapping(entry.get("resources")).get("cpu"))
-        memory = mapping(mapping(entry.get("resources")).get("memory"))
         found.append(
             RuntimeContainer(
                 id=text(key),
@@ -35,7 +35,7 @@ def listed(data: object) -> tuple[RuntimeContainer, ...]:
                 pod_namespace=labels.get(POD_NAMESPACE, ""),
                 sandbox="sandbox" in (entry.get("type"), labels.get("io.cri-containerd.kind")),
                 cgroups_path=text(entry.get("cgroupsPath")),
-                asked=_asked(cpu, memory) if cpu else None,
+                asked=_asked(mapping(entry.get("resources"))) if cpu else None,
                 huge_sizes=_huge_sizes(entry.get("resources")),
                 labels=labels,
             )
@@ -43,7 +43,8 @@ def listed(data: object) -> tuple[RuntimeContainer, ...]:
     return tuple(found)
 
 
-def _asked(cpu: dict[str, Any], memory: dict[str, Any]) -> Asked:
+def _asked(resources: dict[str, Any]) -> Asked:
+    cpu, memory = mapping(resources.get("cpu")), mapping(resources.get("memory"))
     return Asked(
         cpus=text(cpu.get("cpus")),
         mems=text(cpu.get("mems")),
@@ -51,7 +52,13 @@ def _asked(cpu: dict[str, Any], memory: dict[str, Any]) -> Asked:
         period_us=number(cpu.get("period")),
         shares=number(cpu.get("shares")),
         memory_bytes=number(memory.get("limit")),
+        memory_high_bytes=_high(resources),
     )
+
+
+def _high(resources: dict[str, Any]) -> int | None:
+    word = texts(resources.get("unified")).get("memory.high")
+    return None if word is None else NO_LIMIT if word.strip() == "max" else number(word.strip())
 
 
 def _huge_sizes(resources: object) -> tuple[str, ...] | None:
@@ -167,10 +174,10 @@ def _container(entry: dict[str, Any], verbose: dict[str, Any]) -> RuntimeContain
             period_us=number(linux.get("cpuPeriod")),
             shares=number(linux.get("cpuShares")),
             memory_bytes=number(linux.get("memoryLimitInBytes")),
+            memory_high_bytes=_high(linux),
         )
     elif isinstance(verbose.get("resources"), dict):
-        own = mapping(verbose.get("resources"))
-        asked = _asked(mapping(own.get("cpu")), mapping(own.get("memory")))
+        asked = _asked(mapping(verbose.get("resources")))
     return RuntimeContainer(
         id=text(entry.get("id")),
         pod_uid=labels.get(POD_UID, ""),

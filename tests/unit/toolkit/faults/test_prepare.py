@@ -51,6 +51,7 @@ def v2(tmp_path: Path) -> Host:
             "sys/fs/cgroup/kubepods/pod1/db/cpuset.mems": "0\n",
             "sys/fs/cgroup/kubepods/pod1/db/cpu.max": "50000 100000\n",
             "sys/fs/cgroup/kubepods/pod1/db/cpu.weight": "39\n",
+            "sys/fs/cgroup/kubepods/pod1/db/cpu.idle": "0\n",
             "sys/fs/cgroup/kubepods/pod1/db/memory.max": "67108864\n",
             "sys/fs/cgroup/kubepods/pod1/db/cgroup.procs": "",
         },
@@ -75,6 +76,7 @@ def only(host: Host, **injection: object) -> list[tuple[str, str, str]]:
         ("quota-imposed", {}, [("cpu.max", "50000 100000", "1000 100000")]),
         ("period-changed", {}, [("cpu.max", "50000 100000", "50000 10000")]),
         ("weight-reset", {}, [("cpu.weight", "39", "100")]),
+        ("cpu-idle", {}, [("cpu.weight", "39", "100"), ("cpu.idle", "0", "1")]),
         ("memory-raised", {}, [("memory.max", "67108864", "134217728")]),
     ],
 )

@@ -12,6 +12,7 @@ from toolkit.host import cgroup_members, cgroupfs, procfs
 from toolkit.host.cgroup_mounts import Hierarchy, Mode, detect
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence.cgroups import SIDE
 from toolkit.text import names
 
 V2 = "29 22 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -146,6 +147,41 @@ def test_files_of_v2(v2: Path) -> None:
     assert (files.mems, files.mems_effective) == (CpuSet(), CpuSet.parse("0-1"))
     assert (files.quota_us, files.period_us, files.burst_us) == (50000, 100000, 10000)
     assert (files.weight, files.shares, files.memory_max_bytes) == (59, None, cgroupfs.NO_LIMIT)
+
+
+def test_files_beside_of_v2(v2: Path) -> None:
+    """What decides on the worth of the others is read; what an older kernel does not have says nothing."""
+    before = cgroupfs.read_files(cgroupfs.detect(v2), "/pod/db", 0)
+    assert all(getattr(before, name) is None for name in SIDE)
+    for name, text in (
+        ("cpu.idle", "1"),
+        ("cpu.uclamp.min", "0.00"),
+        ("cpu.uclamp.max", "12.34"),
+        ("cpuset.cpus.partition", "root invalid (Parent is not a partition root)"),
+        ("cpuset.cpus.exclusive", "2-3"),
+        ("cpuset.cpus.exclusive.effective", ""),
+        ("memory.high", "4096"),
+        ("memory.min", "0"),
+        ("memory.low", "max"),
+        ("memory.swap.max", "max"),
+    ):
+        (v2 / "sys/fs/cgroup/pod/db" / name).write_text(f"{text}\n")
+
+    found = cgroupfs.read_files(cgroupfs.detect(v2), "/pod/db", 0)
+
+    assert (found.idle, found.uclamp_min_percent, found.uclamp_max_percent) == (True, 0.0, 12.34)
+    assert found.partition == "root invalid (Parent is not a partition root)"
+    assert (found.exclusive, found.exclusive_effective) == (CpuSet.parse("2-3"), CpuSet())
+    assert (found.memory_high_bytes, found.memory_min_bytes) == (4096, 0)
+    assert (found.memory_low_bytes, found.swap_max_bytes) == (cgroupfs.NO_LIMIT, cgroupfs.NO_LIMIT)
+
+
+def test_an_idle_cgroup_of_v1(hybrid: Path) -> None:
+    """Of v1 hierarchies only cpu has such files."""
+    (hybrid / "sys/fs/cgroup/cpu,cpuacct/pod/cpu.idle").write_text("1\n")
+    (hybrid / "sys/fs/cgroup/memory/pod/memory.high").write_text("4096\n")
+    found = cgroupfs.read_files(cgroupfs.detect(hybrid), "/pod", 0)
+    assert (found.idle, found.memory_high_bytes, found.partition) == (True, None, None)
 
 
 def test_no_quota_in_v2(v2: Path) -> None:

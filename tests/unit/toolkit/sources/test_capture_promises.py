@@ -186,3 +186,66 @@ def test_memory_nodes_that_nobody_asked_for_are_drift(start: str, name: str, to:
         if (row["id"] in file and ".mems" in file) or (row["id"] in file and file.endswith("_mems")):
             files[file] = to.encode()
     assert "cri and cgroup differ: memory nodes" in failed(files)["layers-agree", name]
+
+
+def beside(files: Files, name: str, file: str, text: str) -> None:
+    """Let a cgroup have another control file."""
+    ident = rows(files)[name]["cgroup"].lstrip("/")
+    files[f"cgroup/{ident}/{file}"] = f"{text}\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "reason"),
+    [
+        ("cpu.idle", "1", "cpu.idle was 1 (only where nothing else wants the CPU), promised"),
+        ("memory.high", "4096", "memory.high was 4096 bytes, promised 67108864 bytes or more"),
+    ],
+)
+def test_a_file_that_takes_a_promise_away(file: str, text: str, reason: str) -> None:
+    """A container that is idle, or slowed down below its memory, although its kubelet asked for neither: failed."""
+    files = capture("B1-4")
+    base = failed(files)
+    beside(files, G2, file, text)
+
+    assert set(failed(files)) == {*base, ("applied", G2)}
+    assert reason in judged(files)["applied", G2].reason
+
+
+@pytest.mark.parametrize(
+    ("gates", "text", "outcome"),
+    [
+        ("MemoryQoS: true", "4096", "failed"),
+        ("MemoryQoS: true", "67108864", "passed"),
+        ("MemoryQoS: true", "max", "passed"),
+        ("MemoryQoS: false", "67108864", "failed"),
+        ("MemoryQoS: false", "max", "passed"),
+    ],
+)
+def test_memory_high_with_memory_qos(gates: str, text: str, outcome: str) -> None:
+    """With the gate it is at least what the container requests, by the formula of any release; without it ``max``."""
+    files = capture("B1-4")
+    files[CONFIG] += f"featureGates: {{{gates}}}\n".encode()
+    beside(files, G2, "memory.high", text)
+
+    assert judged(files)["applied", G2].outcome == outcome
+
+
+def test_memory_high_that_a_runtime_was_told() -> None:
+    """What an NRI plugin has its runtime write is what was asked for; less than that is not."""
+    files = capture("B1-4")
+    ident = rows(files)[G2]["id"]
+    with part(files, "containers.json") as data:
+        data[ident]["resources"]["unified"] = {"memory.high": "65536000"}
+    for text, outcome in (("65536000", "passed"), ("4096", "failed"), ("max", "passed")):
+        beside(files, G2, "memory.high", text)
+        assert judged(files)["applied", G2].outcome == outcome
+
+
+def test_a_partition_is_reported() -> None:
+    """Nothing promised that the kernel balances tasks within a container: passed, and the reason says it."""
+    files = capture("B1-4")
+    beside(files, G2, "cpuset.cpus.partition", "isolated")
+    verdict = judged(files)["applied", G2]
+
+    assert verdict.outcome == "passed"
+    assert verdict.measures["partition"] == "isolated"
