@@ -92,15 +92,16 @@ def test_own():
 """
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
 @pytest.mark.parametrize(
-    ("chosen", "allowed", "code"),
+    ("chosen", "allowed", "code", "workers"),
     [
-        ("unfit", False, 1),
-        ("unfit", True, 0),
-        ("unfit or judges", False, 0),
-        ("own", False, 0),
-        ("unfit or own", False, 1),
+        ("unfit", False, 1, ()),
+        ("unfit", True, 0, ()),
+        ("unfit or judges", False, 0, ()),
+        ("own", False, 0, ()),
+        ("unfit or own", False, 1, ()),
+        ("unfit or own", False, 1, ("-n", "2")),
+        ("unfit or judges", False, 0, ("-n", "2")),
     ],
 )
 def test_skipped_for_this_machine_alone_is_not_green(
