@@ -24,6 +24,7 @@ from toolkit.model.evidence import OwnerClass
 from toolkit.model.result import make_result
 from toolkit.report.metrics import registry_of
 from toolkit.session.windows.counters import Counters, SessionState
+from toolkit.timeline.ran import asked
 from validators.registry import judge
 
 CASES = Path(__file__).resolve().parents[1] / "data/prometheus/alerts_test.yml"
@@ -36,7 +37,7 @@ def exported() -> dict[str, set[str]]:
     found = replace(evidence(), bpf_run_ns=1, intruders=(intruder(OwnerClass.SYSTEM),))
     result = make_result(found, judge(claim_set(), found), unknown=None)
     counters = Counters()
-    counters.add(found)
+    counters.add(found, asked(found).rows)
     counters.judged(result)
     look = SessionState(counters=counters, open=found, last=result, window_s=30.0)
     text = generate_latest(registry_of(claim_set, lambda: look, judge)).decode()

@@ -92,7 +92,7 @@ def families(state: SessionState, verdicts: tuple[Verdict, ...]) -> Iterator[Met
     """Yield every metric family of a state. :param verdicts: of the last window, or of the first so far."""
     counters = state.counters.copy()
     if state.open is not None:
-        counters.add(state.open, open_now=True)
+        counters.add_open(state.open)
     yield from sight(state)
     yield from _coverage(counters)
     yield from _claims(counters)

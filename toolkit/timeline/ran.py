@@ -8,7 +8,7 @@ ledger's own rows stay as they are: what they mean is said here, and the rules, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.evidence import CpuUse, Evidence
@@ -148,6 +148,11 @@ def as_counted(row: CpuUse) -> Ran:
         transition_switches=row.transition_switches,
         transition_ns=row.transition_ns,
     )
+
+
+def without_outside(row: Ran) -> Ran:
+    """Return a row of which it is not known yet whether what is outside was promised: nothing of it is outside."""
+    return replace(row, out_switches=0, out_ns=0, out_longest_ns=0, out_samples=0)
 
 
 def _held(row: CpuUse, held: Sequence[Offender], *, others: bool) -> Ran:

@@ -91,7 +91,7 @@ def test_the_time_is_a_transitions() -> None:
     assert (found.measures["out_of_set_ns"], found.measures["transition_ns"]) == (0, 5 * MS)
     assert found.offenders == ()
     counters = Counters()
-    counters.add(widened(GRANTED))
+    counters.add(widened(GRANTED), asked(widened(GRANTED)).rows)
     assert counters.sums["out_of_set", ("web", "2")] == 0
 
 
@@ -125,9 +125,9 @@ def test_a_set_that_loses_the_cpu_again_forgives_what_was_over_by_then(last_ms: 
 def test_an_open_window_of_a_followed_node_counts_nothing_outside() -> None:
     """The next reading may promise it: a counter that went back would be a wrong alarm."""
     counters = Counters()
-    counters.add(widened(), open_now=True)
+    counters.add_open(widened())
     closed = Counters()
-    closed.add(widened())
+    closed.add(widened(), asked(widened()).rows)
 
     assert counters.sums["out_of_set", ("web", "2")] == 0
     assert closed.sums["out_of_set", ("web", "2")] == 5 * MS

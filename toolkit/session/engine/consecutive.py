@@ -83,7 +83,9 @@ class Consecutive:
         self._last: Result | None = None
         self._over = False
         self._ending = False
-        """Whether a window is just ending: it is neither open nor among the counters."""
+        """Whether a window has ended, and is not judged yet: it is neither open nor among the counters."""
+        self._promised = self._claims
+        """What was promised when the window opened that :meth:`state` shows."""
         self._seen: Evidence | None = None
         """What something saw last of the window that is open, or ending."""
         self._sums = Sums()
@@ -122,9 +124,12 @@ class Consecutive:
             del seen
             record = judged(path, texts, before=before)
             before = digest_of(record.texts["result"])
+            # What asks finds the window either as it was seen before or among the sums: counters never go back.
             with self._lock:
+                self._counters.add(record.evidence, record.ran.rows)
                 self._counters.judged(record.result)
-                self._last = record.result
+                self._last, self._promised = record.result, self._claims
+                self._ending, self._seen = False, None
             self._sums.add(number, record.result, record.ran.rows)
             yield Judged(number=number, record=record, last=last)
             if last:
@@ -149,16 +154,15 @@ class Consecutive:
     def state(self) -> SessionState:
         """Return what is known at this moment: the sums over the windows that have ended, and the open one.
 
-        While one ends, which may take until the node has answered, it is as something saw it last.
+        While one ends, which may take until the node has answered, and is judged it is as something saw it last.
         """
         with self._lock:
-            # Nothing saw the ending one yet: either it or the next is shown, and both are more than what was before.
-            if not self._over and (self._seen is None or not self._ending):
+            if not (self._over or self._ending):
                 self._seen = self._opened.snapshot()
             return SessionState(
                 counters=self._counters.copy(),
                 open=self._seen,
-                promised=self._claims,
+                promised=self._promised,
                 last=self._last,
                 window_s=self._window_s,
             )
@@ -166,12 +170,7 @@ class Consecutive:
     def _ended(self, *, last: bool) -> Observed:
         with self._lock:
             self._ending, self._over = True, last
-        seen = self._opened.close() if last else self._opened.turn()
-        # What asks finds the window either as it was seen before or among the sums: counters never go back.
-        with self._lock:
-            self._counters.add(seen.evidence)
-            self._ending, self._seen = False, None
-        return seen
+        return self._opened.close() if last else self._opened.turn()
 
     def _end(self, before_s: float, now_s: float) -> float:
         """Return when the window that begins now shall end; ``before_s``: when the one before should have.

@@ -17,7 +17,7 @@ from toolkit.model.evidence import BandwidthUse, Evidence, Intruder
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
 from toolkit.session.windows.series import OTHER, Series
-from toolkit.timeline.ran import Ran, as_counted, asked
+from toolkit.timeline.ran import Ran, as_counted, asked, without_outside
 
 Key = tuple[str, ...]
 COVERAGE = ("switches_judged", "switches_kernel", "lost_events", "map_full", "missed_runs", "proc_scans")
@@ -55,12 +55,17 @@ class Counters:
             named=dict(self.named),
         )
 
-    def add(self, evidence: Evidence, *, open_now: bool = False) -> None:
-        """Add what was seen in a window, or has been so far.
+    def add_open(self, evidence: Evidence) -> None:
+        """Add what has been seen so far in a window that is open.
 
-        Where a node is followed, what is outside a claim in a window that is open may be promised by the next reading:
-        it counts when the window has ended, by the timeline, and no counter goes back.
+        Where a node is followed, what is outside a claim may be promised by the next reading: it counts when the window
+        has ended, by the timeline, and no counter goes back.
         """
+        rows = map(as_counted, evidence.cpu_use)
+        self.add(evidence, rows if evidence.following is None else map(without_outside, rows))
+
+    def add(self, evidence: Evidence, rows: Iterable[Ran]) -> None:
+        """Add what was seen in a window. :param rows: what ran in it, by the timeline."""
         coverage = evidence.coverage
         for name in COVERAGE:
             self.sums[name, ()] += getattr(coverage, name)
@@ -72,8 +77,7 @@ class Counters:
         if evidence.bpf_run_ns is not None:
             self.bpf = True
             self.sums["bpf_run", ()] += evidence.bpf_run_ns
-        rows = map(as_counted, evidence.cpu_use) if open_now else asked(evidence).rows
-        self._cpu_use(rows, grants_pending=open_now and evidence.following is not None)
+        self._cpu_use(rows)
         self._intruders(evidence.intruders)
         self._bandwidth(evidence.bandwidth)
 
@@ -111,7 +115,7 @@ class Counters:
             }
         )
 
-    def _cpu_use(self, rows: Iterable[Ran], *, grants_pending: bool) -> None:
+    def _cpu_use(self, rows: Iterable[Ran]) -> None:
         number = self.windows.total()
         for row in rows:
             key = self.series.of(row.claim, row.cpu)
@@ -119,10 +123,9 @@ class Counters:
             self.sums["run", key] += row.row.run_ns
             self.sums["switches", key] += row.row.switches
             self.sums["transition", key] += row.transition_ns
-            switches, outside_ns = (0, 0) if grants_pending else (row.out_switches, row.out_ns)
-            key = self.series.of_broken(row.claim, row.cpu, counts=bool(switches or outside_ns))
-            self.sums["out_of_set_switches", key] += switches
-            self.sums["out_of_set", key] += outside_ns
+            key = self.series.of_broken(row.claim, row.cpu, counts=bool(row.out_switches or row.out_ns))
+            self.sums["out_of_set_switches", key] += row.out_switches
+            self.sums["out_of_set", key] += row.out_ns
 
     def _intruders(self, rows: Iterable[Intruder]) -> None:
         for row in rows:
@@ -164,5 +167,5 @@ class SessionState:
         """Return the same as it is known when nothing observes any more: what was open is among the sums."""
         counters = self.counters.copy()
         if self.open is not None:
-            counters.add(self.open)
+            counters.add(self.open, asked(self.open).rows)
         return replace(self, counters=counters, open=None)

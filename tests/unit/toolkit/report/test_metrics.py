@@ -14,6 +14,7 @@ from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.result import make_result
 from toolkit.report.metrics import registry_of
 from toolkit.session.windows.counters import Counters, SessionState
+from toolkit.timeline.ran import asked
 from validators.registry import judge
 
 
@@ -102,7 +103,7 @@ def test_counters_go_on_from_window_to_window() -> None:
     failed = make_result(failing, judge(claim_set(), failing), unknown=None)
     passed = make_result(evidence(), judge(claim_set(), evidence()), unknown=None)
     for found, result in ((failing, failed), (evidence(), passed), (failing, failed)):
-        ended.add(found)
+        ended.add(found, asked(found).rows)
         ended.judged(result)
     read = values(registry_of(claim_set, lambda: SessionState(counters=ended, open=evidence(), last=failed), judge))
 
@@ -123,7 +124,7 @@ def test_counters_go_on_from_window_to_window() -> None:
 def test_a_session_that_is_over_keeps_its_sums() -> None:
     """Between the end of the last window and that of the server there is no open window."""
     ended = Counters()
-    ended.add(evidence())
+    ended.add(evidence(), asked(evidence()).rows)
     read = values(registry_of(claim_set, lambda: SessionState(counters=ended), judge))
 
     assert read["pinproof_switches_judged_total", ()] == 1_204_331

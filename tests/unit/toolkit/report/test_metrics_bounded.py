@@ -19,6 +19,7 @@ from toolkit.session.windows import counters as counting
 from toolkit.session.windows import series
 from toolkit.session.windows.counters import Counters, SessionState
 from toolkit.session.windows.series import MAX_BROKEN, MAX_PAIRS, MAX_VERDICTS, OTHER
+from toolkit.timeline.ran import asked
 
 FAMILIES = 5
 """With labels ``claim`` and ``cpu``."""
@@ -106,7 +107,8 @@ def test_no_counter_goes_back_while_claims_come_and_go(monkeypatch: pytest.Monke
             assert {key for key in before if key not in after and key[1] not in ("c000", "c001")} == set()
             assert [key for key, value in before.items() if after.get(key, value) < value] == []
             before = after
-        counters.add(window(cpu_use))
+        found = window(cpu_use)
+        counters.add(found, asked(found).rows)
         counters.judged(result)
     assert any(claim.startswith("new") and cpu != OTHER for _, claim, cpu in before)
     assert any(claim.startswith("new") and cpu == OTHER for _, claim, cpu in before)

@@ -15,6 +15,7 @@ from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report.metrics import MAX_SERIES, registry_of
 from toolkit.session.windows.counters import Counters, SessionState
 from toolkit.session.windows.series import OTHER, Detail, Series
+from toolkit.timeline.ran import asked
 from validators.registry import RULES
 
 Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -62,7 +63,7 @@ def busy(claims: int, cpus: int) -> tuple[Evidence, tuple[Verdict, ...]]:
 def watched(detail: Detail, found: Evidence, verdicts: tuple[Verdict, ...]) -> SessionState:
     """The second window of a watch: the first was as this one."""
     counters = Counters(series=Series(detail))
-    counters.add(found)
+    counters.add(found, asked(found).rows)
     result = make_result(found, verdicts, unknown=None)
     counters.judged(result)
     return SessionState(counters=counters, open=found, last=result, window_s=30.0)
@@ -94,7 +95,7 @@ def test_no_sum_goes_back_when_claims_go() -> None:
     key = (("claim", OTHER), ("cpu", OTHER))
     for number in range(60):
         found, verdicts = busy(3 if number < 5 else 1, 2)
-        counters.add(found)
+        counters.add(found, asked(found).rows)
         counters.judged(make_result(found, verdicts, unknown=None))
         now = values(SessionState(counters=counters))["pinproof_run_seconds_total", key]
         assert now > before

@@ -21,6 +21,7 @@ from toolkit.report import metrics, metrics_file
 from toolkit.report.metrics import SessionCollector, registered
 from toolkit.report.metrics_file import MetricsFile, exported
 from toolkit.session.windows.counters import KEPT_WINDOWS, Counters, SessionState
+from toolkit.timeline.ran import asked
 from validators.registry import judge
 
 Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -44,7 +45,7 @@ def read(state_now: Callable[[], SessionState]) -> Values:
 def judged(found: Evidence) -> tuple[Counters, Result]:
     """One window that has ended."""
     counters, result = Counters(), make_result(found, judge(claim_set(), found), unknown=None)
-    counters.add(found)
+    counters.add(found, asked(found).rows)
     counters.judged(result)
     return counters, result
 
@@ -142,7 +143,8 @@ def test_subjects_that_are_gone_are_forgotten() -> None:
     for number in range(5 * KEPT_WINDOWS):
         name = f"pod{number}/main"
         row = replace(evidence().cpu_use[0], claim=name)
-        counters.add(evidence(cpu_use=(*evidence().cpu_use, row)))
+        found = evidence(cpu_use=(*evidence().cpu_use, row))
+        counters.add(found, asked(found).rows)
         verdict = Verdict(rule="cpuset-containment", subject=name, outcome=Outcome.PASSED, reason="", measures={})
         counters.judged(replace(result, verdicts=(*result.verdicts, verdict)))
         if number >= KEPT_WINDOWS:
