@@ -155,6 +155,8 @@ class Claim:
     """What its own cpuset asks for, where cgroups above leave it less: ``cpus``. ``None``: just that."""
     requested_mems: CpuSet | None = None
     """The same of memory nodes."""
+    pinned_by: str = ""
+    """The program beside the kubelet whose word its CPUs are (``NRI balloons``); empty: there is none."""
     contended: bool = True
     """Whether a part of contended CPU time is promised besides the weight; ``False``: nothing says that it competes."""
 

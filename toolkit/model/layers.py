@@ -22,6 +22,8 @@ class Layer(StrEnum):
     """``cpu_manager_state`` and ``memory_manager_state``."""
     POD_RESOURCES = "pod-resources"
     """The kubelet's pod-resources API."""
+    PLUGIN = "plugin"
+    """A program beside the kubelet that pins containers (``pinned_by`` of the claim): an NRI policy, a DRA driver."""
     RUNTIME = "cri"
     """What the kubelet asked the runtime for last, as the runtime's CRI says."""
     CLAIM = "claim"

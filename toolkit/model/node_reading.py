@@ -93,6 +93,8 @@ class RuntimeContainer:
     """Both since 1970; ``None``: the source does not say, or it has not started."""
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
+    dra_cpus: dict[str, str] = field(default_factory=dict)
+    """CPUs by UID of the DRA claim, as variables of its environment say."""
 
 
 @stage_value
@@ -142,6 +144,8 @@ class NodeReading:
     :param actuated_pods: text of ``actuated_pods_state``: those that the kubelet has put into force.
     :param static_of: manifests by UID of static pods that ran when their manifests were there.
     :param log_names: container id to (pod uid, pod namespace, pod name, container name), by the kubelet's log symlinks.
+    :param nri_cache: text of the cache of an NRI resource policy; ``nri_cache_after``: what it said after the cgroups
+        were read, where that is something else. :param cdi: CDI specifications of the DRA CPU driver.
     :param kubelet_version: ``v1.36.2``; empty: not said.
     :param sysfs: lines ``PATH: VALUE``. :param online: the kernel's list of CPUs that are online.
     :param read_at_s: wall-clock second at which a part was read, where that is known.
@@ -170,6 +174,9 @@ class NodeReading:
     online: str | None = None
     node_bytes: dict[int, int] | None = None
     metrics: str | None = None
+    nri_cache: str | None = None
+    nri_cache_after: str | None = None
+    cdi: tuple[NamedText, ...] = ()
     kubelet_version: str = ""
     runtime_name: str = ""
     runtime_version: str = ""

@@ -56,6 +56,7 @@ class Picture:
         ``None``: it was not read, or this kubelet reports the shared pool, too.
     :param miscounted: claims of owners that the state file gives another number of CPUs than they ask for: that number.
     :param reserved: reserved CPUs by the configuration; ``None``: not known.
+    :param pinners_unread: why it is not known what programs beside the kubelet have pinned; empty: it is.
     :param rejected: pods that the kubelet did not admit. :param topology_policy: of its Topology Manager; ``None``: not
         known.
     """
@@ -75,4 +76,5 @@ class Picture:
     miscounted: dict[str, int] = field(default_factory=dict)
     reserved: CpuSet | None = None
     rejected: tuple[RejectedPod, ...] = ()
+    pinners_unread: str = ""
     topology_policy: str | None = None

@@ -129,6 +129,9 @@ class _Claim(_Entry):
         "the most NUMA nodes on which its CPUs may lie, 1 to 1024", default=None, ge=1, le=1024
     )
     devices: tuple[str, ...] = _about("list of PCI addresses (`0000:81:00.0`) that it was given", default=())
+    pinned_by: str = _about(
+        "the program beside the kubelet whose word its CPUs are, such as `NRI balloons`", default=""
+    )
     demand_cpus: float | None = _about(
         "CPUs' worth of work that it offers: whether it reaches its quota is judged by that", default=None, ge=0
     )
@@ -160,6 +163,7 @@ class _Claim(_Entry):
             preferences=self.preferences,
             max_numa_nodes=self.max_numa_nodes,
             devices=self.devices,
+            pinned_by=self.pinned_by,
             demand_cpus=self.demand_cpus,
         )
 

@@ -38,6 +38,8 @@ def _entry(claim: Claim) -> dict[str, Any]:
         entry |= {"cpus": str(claim.cpus), "isolation": str(claim.isolation)}
     if claim.mems is not None:
         entry["mems"] = str(claim.mems)
+    if claim.pinned_by:
+        entry["pinnedBy"] = claim.pinned_by
     if claim.by_mask:
         entry["byMask"] = True
     for key, wider in (("requestedCpus", claim.requested_cpus), ("requestedMems", claim.requested_mems)):

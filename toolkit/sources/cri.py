@@ -2,7 +2,8 @@
 asked for last.
 
 Only reads. Answers are dicts as ``crictl ... -o json`` prints them, but only of the fields below: annotations, images,
-mounts are never decoded, and of the verbose status pid, cgroup and resources are kept (not environment, arguments).
+mounts are never decoded, and of the verbose status pid, cgroup and resources are kept (not arguments; of the
+environment the variables of the DRA CPU driver alone).
 
 Source: https://github.com/kubernetes/cri-api/blob/master/pkg/apis/runtime/v1/api.proto (messages and numbers);
 https://github.com/containerd/containerd/blob/main/internal/cri/server/container_status.go and
@@ -17,6 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from toolkit.errors import InputError
+from toolkit.sources.dra_cpu import variables
 from toolkit.sources.grpc_socket import Connection, NotFoundError, UnimplementedError, as_json
 from toolkit.sources.kubelet.json_parts import load, mapping, text
 from toolkit.sources.messages import Enums, Table, build
@@ -194,7 +196,9 @@ def container_entry(message: Any) -> Answer:
 
 
 def status_answer(message: Any) -> Answer:
-    """Return ``status``, and of ``info``: ``pid``, ``cgroupsPath``, ``resources`` of the runtime's specification."""
+    """Return ``status``, and of ``info``: ``pid``, ``cgroupsPath``, ``resources`` of the runtime's specification, and
+    ``draCpus``, which is all that is looked at in its environment.
+    """
     answer = as_json(message)
     return {"status": answer.get("status", {}), **_info(mapping(answer.get("info")))}
 
@@ -205,10 +209,12 @@ def _info(info: Mapping[str, Any]) -> Answer:
         said = mapping(load(text(info.get("info")).encode(), "info"))
     except InputError:
         return {}
-    linux = mapping(mapping(said.get("runtimeSpec")).get("linux"))
+    whole = mapping(said.get("runtimeSpec"))
+    linux, given = mapping(whole.get("linux")), variables(mapping(whole.get("process")).get("env"))
     resources = mapping(linux.get("resources"))
-    return {
+    found = {
         "pid": said.get("pid"),
         "cgroupsPath": linux.get("cgroupsPath"),
         "resources": {key: resources[key] for key in ("cpu", "memory", "hugepageLimits") if key in resources},
     }
+    return found | ({"draCpus": given} if given else {})

@@ -43,6 +43,7 @@ class ClaimLayers:
 
     state: list[Stretch]
     api: list[Stretch]
+    plugin: list[Stretch]
     asked: list[Stretch]
     cgroup: list[Stretch]
     making: list[Stretch]
@@ -112,6 +113,7 @@ def claim_layers(claim: Claim, evidence: Evidence, rows: list[LayerView], masks:
     return ClaimLayers(
         state=_stretches(rows, Layer.CHECKPOINT),
         api=_stretches(rows, Layer.POD_RESOURCES),
+        plugin=_stretches(rows, Layer.PLUGIN),
         asked=_stretches(rows, Layer.RUNTIME),
         cgroup=_granted(claim, evidence, [end_ns + SETUP_NS for end_ns in made]) if made else making,
         making=making,

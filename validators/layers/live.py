@@ -17,7 +17,7 @@ from toolkit.model.layers import ApiCpus, Layer
 from toolkit.model.state_files import CPU_FILE
 from toolkit.model.verdict import Measure, Outcome, Verdict, together
 from validators.layers import metrics, owed, picture
-from validators.layers.claim_layers import ClaimLayers, Stretch, carried_out, claim_layers
+from validators.layers.claim_layers import FOLLOWS_NS, ClaimLayers, Stretch, carried_out, claim_layers
 from validators.layers.owed import Finding
 from validators.queries import file_history, hotplug, timeline, view, writers
 from validators.queries.earlier_life import EarlierLife, earlier_life
@@ -94,6 +94,7 @@ def _judge(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, layers
         "checkpoint": layers.state[-1].cpus if layers.state else None,
         # It is compared with the state file, whose CPUs it names.
         "pod-resources": layers.api[-1].cpus if layers.api and layers.state else None,
+        "plugin": layers.plugin[-1].cpus if layers.plugin else None,
         "cri": layers.asked[-1].cpus if layers.asked else None,
         "cgroup": layers.cgroup[-1].cpus if layers.cgroup else None,
         "observed": held if layers.masks else None,
@@ -107,6 +108,7 @@ def _judge(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, layers
         *(finding for lower in pairs for finding in _lag(layers, lower, claim, evidence, limit_ns, measures)),
         *_pool_as_own(layers, claim, limit_ns),
         *(_drift(claim, evidence, layers, limit_ns, measures) if layers.asked else ()),
+        *_pinned(claim, evidence, layers, measures),
         *_unread(claim, evidence, layers),
         *_held(claim, evidence, layers, measures),
         *_mems(claim, evidence),
@@ -186,9 +188,28 @@ def _pool_as_own(layers: ClaimLayers, claim: Claim, limit_ns: int) -> list[Findi
 
 def _unread(claim: Claim, evidence: Evidence, layers: ClaimLayers) -> list[Finding]:
     """Nothing is known of what the cgroup has; one that came or went may have been gone before it was read."""
-    if layers.cgroup or view.passing(claim, evidence) or not (layers.state or layers.asked):
+    if layers.cgroup or view.passing(claim, evidence) or not (layers.state or layers.plugin or layers.asked):
         return []
     return [(Outcome.UNDECIDED, f"the CPU set of {claim.cgroup} was not read")]
+
+
+def _pinned(claim: Claim, evidence: Evidence, layers: ClaimLayers, measures: dict[str, Measure]) -> list[Finding]:
+    """What a program beside the kubelet has decided against what is, at any time of the window."""
+    found: list[Finding] = []
+    for number, run in enumerate(layers.cgroup):
+        for said in layers.plugin:
+            since_ns = max(said.first_ns, run.first_ns)
+            lasted_ns = min(said.last_ns, run.sure_ns) - since_ns
+            if lasted_ns <= FOLLOWS_NS or carried_out(said.cpus, run.cpus, _online(evidence, since_ns)):
+                continue
+            text = (
+                f"{claim.pinned_by} and {Layer.CGROUP} differ {_when(run, evidence)}: CPUs {said.cpus or 'none'} "
+                f"against {run.cpus or 'none'}, for {seconds(lasted_ns)}"
+            )
+            after_ns = layers.cgroup[number - 1].first_ns if number else writers.EVER_NS
+            author = writers.of(claim, evidence, writers.CPUS, measures, seen_ns=run.first_ns, after_ns=after_ns)
+            found.append((Outcome.FAILED, f"{text} (bound {seconds(FOLLOWS_NS)}){author}"))
+    return found
 
 
 def _drift(

@@ -8,7 +8,7 @@ has ended. Source: docs/facts.md K-kubelet-1, K-kubelet-2, "Normal on a healthy 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from toolkit.kubernetes.releases import API_REPORTS_POOL, NEWEST, series_text
 from toolkit.model.claims import Claim, ClaimSet
@@ -37,11 +37,13 @@ class _Stated:
     state: CpuSet | None
     api: CpuSet | None
     api_cpus: ApiCpus | None
+    plugin: CpuSet | None
     asked: CpuSet | None
     requested: CpuSet | None
     granted: CpuSet | None
     threads: CpuSet | None
     mems_state: CpuSet | None
+    mems_plugin: CpuSet | None
     mems_asked: CpuSet | None
     mems_requested: CpuSet | None
     mems_granted: CpuSet | None
@@ -70,15 +72,18 @@ def _stated(claim: Claim, evidence: Evidence) -> _Stated:
     files = view.files_of(evidence.files_before, claim.cgroup)
     masks = view.by_claim(evidence.thread_masks).get(claim.name, ())
     state, asked, api = (rows.get(layer) for layer in (Layer.CHECKPOINT, Layer.RUNTIME, Layer.POD_RESOURCES))
+    plugin = rows.get(Layer.PLUGIN)
     return _Stated(
         state=state.cpus if state else None,
         api=api.cpus if api else None,
         api_cpus=api.api_cpus if api else None,
+        plugin=plugin.cpus if plugin else None,
         asked=asked.cpus if asked else None,
         requested=files.cpus if files else None,
         granted=files.cpus_effective if files else None,
         threads=_union([mask.cpus_allowed for mask in masks]),
         mems_state=state.mems if state else None,
+        mems_plugin=plugin.mems if plugin else None,
         mems_asked=asked.mems if asked else None,
         mems_requested=files.mems if files else None,
         mems_granted=files.mems_effective if files else None,
@@ -100,6 +105,7 @@ def _judge(rule: str, claim: Claim, stated: _Stated, claims: ClaimSet, evidence:
     said = {
         "checkpoint_cpus": stated.state,
         "pod-resources_cpus": stated.api,
+        "plugin_cpus": stated.plugin,
         "cri_cpus": stated.asked,
         "cgroup_cpus": _is(stated),
         "observed_cpus": stated.threads,
@@ -116,14 +122,15 @@ def _judge(rule: str, claim: Claim, stated: _Stated, claims: ClaimSet, evidence:
     findings = [
         finding
         for finding in (
-            _drift(claim, stated, still, offline),
+            _drift(claim, stated, still, offline) if stated.plugin is None else _pinned(claim, stated, offline),
+            _on_pinned(claim, claims, _is(stated) or CpuSet()),
             _state(
                 claim, stated, still, f"{cpus_text(overlap)}, exclusive to {owners}" if overlap else "", claims, offline
             ),
             _count(claim, stated, still),
             _api(claim, stated, evidence),
             _observed(stated),
-            _mems(stated),
+            _mems(claim, stated),
             _nodes(stated, evidence),
             _unread(claim, stated),
         )
@@ -137,8 +144,10 @@ def _judge(rule: str, claim: Claim, stated: _Stated, claims: ClaimSet, evidence:
         outcome, reason = (Outcome.FAILED, "; ".join(failed)) if failed else (Outcome.UNDECIDED, "; ".join(open_))
     elif len(layers) < 2:
         outcome, reason = Outcome.UNDECIDED, "only one layer states its CPUs: nothing to compare"
-    elif stated.state is None and stated.asked is None and stated.api is None:
+    elif stated.plugin is None and stated.state is None and stated.asked is None and stated.api is None:
         outcome, reason = _unpromised(evidence)
+    if outcome is not Outcome.FAILED and still.pinners_unread and stated.plugin is None and stated.state is None:
+        outcome, reason = Outcome.UNDECIDED, f"what has pinned it is not known: {still.pinners_unread}"
     return Verdict(rule=rule, subject=claim.name, outcome=outcome, reason=reason, measures=measures)
 
 
@@ -177,6 +186,27 @@ def _drift(claim: Claim, stated: _Stated, still: Picture, offline: CpuSet) -> Fi
         )
         return Outcome.UNDECIDED, f"{text}, or a reconcile between the two readings ({alike})"
     return Outcome.FAILED, text
+
+
+def _pinned(claim: Claim, stated: _Stated, offline: CpuSet) -> Finding | None:
+    """What a program beside the kubelet has decided against what is: its runtime writes that at once."""
+    found = _is(stated)
+    if not stated.plugin or found is None or found in (stated.plugin, stated.plugin - offline):
+        return None
+    if stated.plugin <= offline:
+        return Outcome.UNDECIDED, f"all that it has, {cpus_text(stated.plugin)}, is offline{LENT}"
+    text = f"{claim.pinned_by} and {Layer.CGROUP} differ: {cpus_text(stated.plugin)} against {found or 'none'}"
+    return Outcome.FAILED, text
+
+
+def _on_pinned(claim: Claim, claims: ClaimSet, found: CpuSet) -> Finding | None:
+    """CPUs that such a program gave to a container of another pod alone: nothing else may run there."""
+    others = replace(claims, claims=tuple(one for one in claims.claims if one.pinned_by))
+    owned, owners = unseen.foreign(claim, others, found)
+    if not found & owned:
+        return None
+    by = next(one.pinned_by for one in others.claims if one.cpus and one.cpus & found and one.name != claim.name)
+    return Outcome.FAILED, f"it may run on {cpus_text(found & owned)}, exclusive to {owners} ({by})"
 
 
 def _state(
@@ -261,10 +291,12 @@ def _observed(stated: _Stated) -> Finding | None:
     return Outcome.FAILED, text
 
 
-def _mems(stated: _Stated) -> Finding | None:
+def _mems(claim: Claim, stated: _Stated) -> Finding | None:
     """Memory nodes never change in a container's life; where the state file says none the runtime's word stands."""
     found = stated.mems_requested or stated.mems_granted
-    promised, layer = stated.mems_state, Layer.CHECKPOINT
+    promised, layer = stated.mems_state, str(Layer.CHECKPOINT)
+    if stated.mems_plugin:
+        promised, layer = stated.mems_plugin, claim.pinned_by
     if not promised:
         promised, layer = stated.mems_asked, Layer.RUNTIME
     if not promised:

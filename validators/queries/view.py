@@ -242,7 +242,7 @@ def layered(claim: Claim, evidence: Evidence) -> bool:
 def _stated(evidence: Evidence) -> frozenset[str]:
     """Return the claims whose CPUs a layer of the node states."""
     spoken = (row for row in evidence.layers if row.cpus is not None)
-    return frozenset(row.claim for row in spoken if row.layer in (Layer.CHECKPOINT, Layer.RUNTIME))
+    return frozenset(row.claim for row in spoken if row.layer in (Layer.CHECKPOINT, Layer.PLUGIN, Layer.RUNTIME))
 
 
 def older_word(claim: Claim, evidence: Evidence) -> str:

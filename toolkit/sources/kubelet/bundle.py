@@ -17,6 +17,7 @@ from toolkit.model.node_reading import (
     NodeReading,
     ThreadReading,
 )
+from toolkit.sources import dra_cpu, nri
 from toolkit.sources.kubelet import runtime_json
 from toolkit.sources.kubelet.absent_parts import PARTS, absent
 from toolkit.sources.kubelet.bundle_files import EXPECTED, read_bundle_files
@@ -91,6 +92,9 @@ def reading_of(files: dict[str, bytes], *, whole: bool = True) -> NodeReading:
         node_bytes=_node_bytes(sysfs),
         online=_sysfs_value(sysfs, "/sys/devices/system/cpu/online"),
         metrics=metrics,
+        nri_cache=_text(files, nri.FILE),
+        nri_cache_after=_text(files, nri.FILE_AFTER),
+        cdi=_texts_below(files, (dra_cpu.FOLDER,)),
         kubelet_version=kubelet_version(metrics) or text(about.get("kubelet_version")),
         runtime_name=text(version.get("runtimeName")),
         runtime_version=text(version.get("runtimeVersion")),

@@ -22,7 +22,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import ApiCpus
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
-from toolkit.sources.kubelet import allocated, huge_pages
+from toolkit.sources.kubelet import allocated, huge_pages, pinned_by
 from toolkit.sources.kubelet.asked import agreed, asked_of, memory_of, not_known, taken
 from toolkit.sources.kubelet.costs import with_cost
 from toolkit.sources.kubelet.gauges import unread
@@ -34,6 +34,7 @@ from toolkit.sources.kubelet.memory_high import least_high_bytes
 from toolkit.sources.kubelet.modelled import modelled_node, with_reserved
 from toolkit.sources.kubelet.owners import Owners
 from toolkit.sources.kubelet.parents import class_of, parent_claims
+from toolkit.sources.kubelet.pinned_by import with_pinned
 from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, other_version, settings
@@ -43,6 +44,7 @@ from toolkit.sources.kubelet.subjects import Subject, bare_claim, merged_tree, p
 from toolkit.sources.kubelet.unreadable import unreadable
 from toolkit.sources.kubelet.versions import Versions
 from toolkit.sources.kubelet.whose_manifest import contradicted, not_promised
+from toolkit.sources.pinned import Pinned
 from toolkit.text.names import from_text, printable
 
 
@@ -51,6 +53,8 @@ class Promise:
     """What one subject was promised. :param state: CPUs by the state file; ``None``: it says nothing about it.
 
     :param api_cpus: how pod-resources means the CPUs of a container.
+    :param pinned: the word of a program beside the kubelet that holds, where there is one: no CPUs of the state file
+        are promised then.
     """
 
     subject: Subject
@@ -60,6 +64,7 @@ class Promise:
     pod_cpus: CpuSet | None = None
     state_mems: CpuSet | None = None
     api_cpus: ApiCpus = ApiCpus.OWN
+    pinned: Pinned | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +77,8 @@ class NodeClaims:
     cpu: CpuStateFile | None
     memory: MemoryStateFile | None
     missing: tuple[MissingPart, ...]
+    pinners_unread: str = ""
+    """Why what programs beside the kubelet have pinned is not known; empty: it is, or there are none."""
 
 
 def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> NodeClaims:
@@ -99,7 +106,7 @@ def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> Node
         pods_root=None if root is None else from_text(root),
         reconcile_period_s=known.reconcile_s,
     )
-    missing = [with_cost(part.part, part.reason) for part in reading.missing]
+    missing = [with_cost(part.part, part.reason) for part in reading.missing if part.part != pinned_by.PART]
     missing += (*huge_pages.left_to_pods(maker.untold), *unlimited, *not_known(own, maker.pods, maker.partial))
     missing += (*lasting(reading, [promise.subject for promise in promises]), *leftovers(tree, found, root))
     missing += unreadable(reading, found)
@@ -118,11 +125,20 @@ def node_claims(reading: NodeReading, has: huge_pages.Has | None = None) -> Node
         ("memory_state", _problem(memory)),
         ("metrics", "" if reading.metrics is None else unread(reading.metrics)),
         *allocated.problems(reading),
+        *((pinned_by.PART, problem) for problem in (*maker.pinned.problems, maker.pinned.unread)),
     ):
         if problem:
             missing.append(with_cost(part, problem))
     said = tuple(dict.fromkeys(missing))
-    return NodeClaims(claims=claims, promises=promises, settings=known, cpu=cpu, memory=memory, missing=said)
+    return NodeClaims(
+        claims=claims,
+        promises=promises,
+        settings=known,
+        cpu=cpu,
+        memory=memory,
+        missing=said,
+        pinners_unread=maker.pinned.unread,
+    )
 
 
 def _with_claims(promises: tuple[Promise, ...], claims: tuple[Claim, ...]) -> tuple[Promise, ...]:
@@ -164,6 +180,7 @@ class _Maker:
         self.in_force, self.partial = asked_for.in_force, asked_for.partial
         self.owners = Owners(known.config, self.pods, cpu, lesser)
         self.versions = versions
+        self.pinned = pinned_by.pinned_words(reading)
         self.untold: list[str] = []
         """Containers that request huge pages of which their runtime limits them none."""
         self.node: Node | None = None
@@ -202,10 +219,12 @@ class _Maker:
         if workload and self.cpu is not None and self.cpu.policy == "static":
             state = parsed(self.owners.entries[key] if in_state else self.cpu.default)
         mems = self._mems(key) if workload else None
+        pinned = pinned_by.in_force(self.pinned.by_id.get(subject.id) if subject.is_workload else None, state)
         return Promise(
             subject=subject,
-            claim=self._claim(subject, state, mems, in_state) if not subject.gone else None,
-            state=state,
+            claim=self._claim(subject, state, mems, in_state, pinned) if not subject.gone else None,
+            state=state if pinned is None or pinned.cpus is None else None,
+            pinned=pinned,
             in_state=in_state,
             pod_cpus=parsed(self.owners.pod_sets[subject.pod_uid]) if subject.pod_uid in self.owners.pod_sets else None,
             state_mems=mems,
@@ -216,7 +235,9 @@ class _Maker:
         rows = [row for row in (self.memory.entries if self.memory else ()) if (row.pod_uid, row.container) == key]
         return CpuSet.union(row.nodes for row in rows) if rows else None
 
-    def _claim(self, subject: Subject, state: CpuSet | None, mems: CpuSet | None, in_state: bool) -> Claim:
+    def _claim(
+        self, subject: Subject, state: CpuSet | None, mems: CpuSet | None, in_state: bool, pinned: Pinned | None
+    ) -> Claim:
         isolation = Isolation.HOST
         if in_state:
             isolation = self.owners.isolation(subject.pod_uid, subject.container, asked_of(subject).quota_us)
@@ -248,6 +269,7 @@ class _Maker:
             preferences=aligned.preferences,
             max_numa_nodes=aligned.max_numa_nodes,
         )
+        claim = claim if pinned is None else with_pinned(claim, pinned)
         return with_kept(claim, subject) if may_keep(self.versions, self.known, subject.pod_uid) else claim
 
     def _values(self, subject: Subject, isolation: Isolation) -> Asked:

@@ -25,6 +25,7 @@ COSTS = {
     "actuated_pods": "whether a resize is under way is known by the status of pods alone",
     "alignments": "what the options promise about cores and NUMA nodes is not known",
     "version": "which gates are on by default is known of each version, the rest is as the modelled one decides",
+    "pinned": "nothing is promised of it; what these programs pin is judged by what else is known",
     "parents": "nothing is promised about the cgroups of pods and QoS classes",
 }
 

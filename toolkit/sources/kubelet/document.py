@@ -68,7 +68,7 @@ def claims_rows(node: NodeClaims) -> list[tuple[str, ...]]:
             (
                 subject.name,
                 "gone" if subject.gone else str(subject.kind),
-                "" if promise.state is None else str(promise.state) or "none",
+                _given(promise),
                 str(claim.isolation) if claim is not None and claim.cpus else "",
                 "" if promise.state_mems is None else str(promise.state_mems),
                 held.strip(),
@@ -76,6 +76,13 @@ def claims_rows(node: NodeClaims) -> list[tuple[str, ...]]:
             )
         )
     return rows
+
+
+def _given(promise: Promise) -> str:
+    """Return what a subject was given, and by what, where that was not the kubelet."""
+    if promise.pinned is not None and promise.pinned.cpus is not None:
+        return f"{promise.pinned.cpus} ({promise.pinned.source})"
+    return "" if promise.state is None else str(promise.state) or "none"
 
 
 COLUMNS = ("subject", "kind", "state", "isolation", "mems", "cgroup", "threads")

@@ -44,6 +44,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
     online = _online(reading, tree)
     memory_read = any("memory.max" in files or "memory.limit_in_bytes" in files for files in tree.values())
     asked = {p.claim.name: asked_of(p) for p in node.promises if p.claim is not None}
+    asked |= {p.claim.name: p.pinned.cpus for p in node.promises if p.claim is not None and p.pinned and p.pinned.cpus}
     making = in_the_making(reading, node)
     late = behind(reading, node)
     claims = tuple(
@@ -112,8 +113,12 @@ def layers_of(
         found.append(
             LayerView(claim=name, layer=Layer.CHECKPOINT, at_ns=0, cpus=promise.state, mems=promise.state_mems)
         )
+    pinned = promise.pinned
+    if pinned is not None:
+        found.append(LayerView(claim=name, layer=Layer.PLUGIN, at_ns=0, cpus=pinned.cpus, mems=pinned.mems))
     asked = asked_of(promise)
-    if asked is not None:
+    # What the kubelet asked for goes through the program, which puts its own in its place.
+    if asked is not None and (pinned is None or pinned.cpus in (None, asked)):
         mems = parsed(subject.runtime.asked.mems or "") if subject.runtime and subject.runtime.asked else None
         found.append(LayerView(claim=name, layer=Layer.RUNTIME, at_ns=0, cpus=asked, mems=mems or above))
     cpus = _from_pod_resources(subject, rows_of(reading) if rows is None else rows)

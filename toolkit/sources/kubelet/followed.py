@@ -130,6 +130,9 @@ def followed(claim: Claim) -> Claim:
 def _held(promise: Promise) -> Holds:
     assert promise.claim is not None
     claim, state = followed(promise.claim), promise.state
+    if claim.pinned_by and claim.cpus and claim.isolation is Isolation.HOST:
+        # A set that others share follows what its program decides, soon after: nothing says when it has.
+        return Holds(claim=claim, state=claim.cpus)
     if claim.cpus is None or claim.isolation is not Isolation.HOST or not state:
         return Holds(claim=claim)
     return Holds(claim=replace(claim, cpus=state), state=state, asked=asked_of(promise))

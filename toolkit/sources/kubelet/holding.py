@@ -89,6 +89,8 @@ class Reconciles:
         claim, state = held.claim, held.state
         if state is None:
             return claim, CpuSet()
+        if claim.pinned_by:  # What the pool wins, and a state file that is silent, are nothing to its program's word.
+            freed, silent = CpuSet(), False
         asked = self._asked.get(claim.cgroup, state) if held.asked is None else held.asked
         self._asked[claim.cgroup] = asked
         if asked == state:

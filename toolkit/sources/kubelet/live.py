@@ -18,7 +18,8 @@ from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.model.node_reading import KUBELET_STARTED, MEMORY_WRITTEN, STATE_REWRITTEN, STATE_WRITTEN, NodeReading
 from toolkit.model.state_files import CPU_FILE, MEMORY_FILE
-from toolkit.sources.kubelet import allocated, config_files, kept, live_files, pod_folders, pod_list
+from toolkit.sources import nri
+from toolkit.sources.kubelet import allocated, config_files, kept, live_files, pinned_by, pod_folders, pod_list
 from toolkit.sources.kubelet.absent_parts import allocates
 from toolkit.sources.kubelet.bundle import MAIN_CONFIG, reading_of
 from toolkit.sources.kubelet.configuration import KubeletConfiguration, configuration_of
@@ -26,6 +27,7 @@ from toolkit.sources.kubelet.flags import DEFAULT_ROOT, Flags, kept_arguments, r
 from toolkit.sources.kubelet.memory import Memory
 from toolkit.sources.kubelet.metrics_text import FILE as METRICS
 from toolkit.sources.kubelet.metrics_text import kubelet_version
+from toolkit.sources.kubelet.pinner_files import pinner_files
 from toolkit.sources.kubelet.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
 from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.sockets import pod_resources_files, runtime_files
@@ -113,6 +115,7 @@ class LiveNode:
                 self.times[when] = written_s
         self._metrics()
         self._allocated()
+        self._pinners()
         self._at("cgroup_read")
         root = self.root
         cgroups = live_files.cgroup_files(root) if self.memory is None else self.memory.cpusets(self.tops)
@@ -132,6 +135,7 @@ class LiveNode:
         self._at("sockets_read")
         self._sockets()
         self._pods()
+        self._pinned_again()
         self.files["sysfs.txt"] = live_files.sysfs_lines(self.sys, only_online=self.memory is not None).encode()
         logs = live_files.log_names(places.logs or places.below(LOGS))
         if self.memory is not None and "node.json" not in self.files:
@@ -207,6 +211,19 @@ class LiveNode:
             path = self.kubelet_root / file
             if allocates(self.version) or os.path.lexists(self.places.target(path)):
                 self._file(part, path, f"kubelet/{file}")
+
+    def _pinners(self) -> None:
+        """Take what programs beside the kubelet say that they have pinned, where there are any."""
+        found, problems = pinner_files(self.places)
+        self.files |= found
+        for problem in problems:
+            self._miss(pinned_by.PART, problem)
+
+    def _pinned_again(self) -> None:
+        """Take what was decided anew while the node was read. One that follows it reads it again soon."""
+        again = {} if self.memory is not None else pinner_files(self.places)[0]
+        if again.get(nri.FILE, b"") != self.files.get(nri.FILE, b"") and nri.FILE in again:
+            self.files[nri.FILE_AFTER] = again[nri.FILE]
 
     def _metrics(self) -> None:
         """Take the kubelet's own gauges right after the state file was read: the two are compared."""

@@ -190,6 +190,7 @@ def _container(entry: dict[str, Any], verbose: dict[str, Any]) -> RuntimeContain
         cgroups_path=text(verbose.get("cgroupsPath")),
         asked=asked,
         huge_sizes=_huge_sizes(verbose.get("resources")),
+        dra_cpus=texts(verbose.get("draCpus")),
         log_path=text(status.get("logPath")),
         created_at_ns=number(entry.get("createdAt")),
         started_at_ns=number(status.get("startedAt")) or None,

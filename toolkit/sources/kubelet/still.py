@@ -60,6 +60,7 @@ def picture_of(reading: NodeReading, node: NodeClaims, making: Making, late: Ite
         miscounted=miscounted(reading, node),
         reserved=known.reserved if known.reserved_known else None,
         rejected=_rejected(reading),
+        pinners_unread=node.pinners_unread,
         topology_policy=None if known.problem else known.config.topology_manager_policy,
     )
 
@@ -123,6 +124,7 @@ def behind(reading: NodeReading, node: NodeClaims) -> frozenset[str]:
         for p in node.promises
         if p.claim is not None
         and p.claim.isolation is Isolation.HOST
+        and not p.claim.pinned_by
         and (asked := asked_of(p)) is not None
         # No reconcile comes for a pod that has ended: it keeps what it had.
         and p.subject.active is not False
