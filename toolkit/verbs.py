@@ -35,7 +35,7 @@ VERBS: dict[str, Verb] = {
     "capture": Verb(does="Bundle the state that a kubelet's node reports.", needs=Need.ROOT),
     "inject": Verb(does="Break isolation on purpose, then restore it.", needs=Need.APPLY),
     "judge": Verb(does="Judge a saved run, session or bundle again."),
-    "report": Verb(does="Render a saved run or session: table, JSON, JUnit XML, TAP, Sonobuoy."),
+    "report": Verb(does="Render a saved run or session: table, page (HTML), JSON, JUnit XML, TAP, Sonobuoy."),
     "runs": Verb(does="List what is saved, and remove it."),
     "compare": Verb(does="Compare runs or sessions: the regression gate."),
     "fleet": Verb(does="Give one answer about many nodes, from their results."),

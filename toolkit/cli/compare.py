@@ -14,12 +14,14 @@ from toolkit import presence
 from toolkit.cli.bundles import handed_on
 from toolkit.cli.common import json_option, print_json, say_line
 from toolkit.cli.ending import leave, write_or_print
+from toolkit.cli.html import html_option, write_page
 from toolkit.cli.saved import result_of
 from toolkit.cli.sessions import is_session, judged_session, located, opened
 from toolkit.errors import InputError
 from toolkit.fleet.comparison import Asked, compare, differences
 from toolkit.fleet.observed import Observed, of_result, of_session
 from toolkit.fleet.policy import Policy, parse_policy
+from toolkit.fleet.values import Comparison
 from toolkit.model.serde import read_text, to_data
 from toolkit.model.session import FILE
 from toolkit.packed import SUFFIX
@@ -54,6 +56,7 @@ MANY = click.Path(path_type=Path)
 @click.option("--across", is_flag=True, help="Compare although scenarios, promises or hardware differ.")
 @click.option("--junit", type=MANY, help="Also write JUnit XML to this file: one suite a node.")
 @click.option("--markdown", type=MANY, help="Also write Markdown to this file, at most 60 KB: for a pull request.")
+@html_option
 @json_option
 def command(
     pair: tuple[Path, ...],
@@ -66,6 +69,7 @@ def command(
     across: bool,
     junit: Path | None,
     markdown: Path | None,
+    html: Path | None,
     as_json: bool,
 ) -> None:
     """Compare NEW with BASE: runs, packed runs, sessions, bundles, result.json files, or directories of them.
@@ -81,33 +85,64 @@ def command(
         raise click.UsageError("give BASE and NEW, or --base and --new as often as needed")
     at = datetime.now(UTC)
     told = Policy() if policy is None else parse_policy(_text(policy), str(policy), at)
-    base, new, confirm = _sides((*pair[:1], *bases), (*pair[1:], *news), confirms)
+    comparison = compared(
+        (*pair[:1], *bases),
+        (*pair[1:], *news),
+        confirms,
+        control=control,
+        at=at,
+        policy=told,
+        require_passed=require is not None,
+        across=across,
+    )
+    codes = [
+        write_or_print(path, render(comparison))
+        for path, render in ((junit, render_junit), (markdown, render_markdown))
+        if path is not None
+    ]
+    codes.append(write_page(html, lambda: _page(comparison, html)))
+    if as_json:
+        print_json(to_data(comparison))
+    else:
+        click.echo(render_comparison(comparison), nl=False)
+    leave(comparison.outcome, *codes)
+
+
+def _page(comparison: Comparison, path: Path | None) -> str:
+    from toolkit.report.html.comparison import comparison_page
+
+    return comparison_page(comparison, "" if path is None else path.stem)
+
+
+def compared(
+    bases: Sequence[Path],
+    news: Sequence[Path],
+    confirms: Sequence[Path] = (),
+    *,
+    control: tuple[str, ...] = (),
+    at: datetime | None = None,
+    policy: Policy | None = None,
+    require_passed: bool = False,
+    across: bool = False,
+) -> Comparison:
+    """Return what differs between runs or sessions that paths name, judged again.
+
+    :raises InputError: one cannot be read, or they cannot be compared.
+    """
+    base, new, confirm = _sides(bases, news, confirms)
     asked = Asked(
         base=base,
         new=new,
         confirm=confirm,
         control=control,
         kind_of=measure_of,
-        at=at,
-        policy=told,
-        require_passed=require is not None,
+        at=at or datetime.now(UTC),
+        policy=policy or Policy(),
+        require_passed=require_passed,
         across=across,
     )
     _refuse(asked, across=across)
-    comparison = compare(asked)
-    code = max(
-        [
-            write_or_print(path, render(comparison))
-            for path, render in ((junit, render_junit), (markdown, render_markdown))
-            if path is not None
-        ],
-        default=0,
-    )
-    if as_json:
-        print_json(to_data(comparison))
-    else:
-        click.echo(render_comparison(comparison), nl=False)
-    leave(comparison.outcome, code)
+    return compare(asked)
 
 
 def _text(path: Path) -> str:

@@ -22,6 +22,7 @@ from toolkit.cli.common import (
     say,
 )
 from toolkit.cli.ending import attempt, complain, leave, remark, reported, show_and_save, warn_of, warn_of_cache, worse
+from toolkit.cli.html import html_option, read_session, write_page
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.faults.registry import id_of
 from toolkit.model.conformance import ScenarioResult
@@ -74,6 +75,7 @@ SCHEMA = "pinproof.conformance/1"
     help="Repeats of an undecided run (busy machine), at most; a failed run is never repeated.",
 )
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Also write JUnit XML to this file.")
+@html_option
 @click.option("-v", "--verbose", is_flag=True, help="Name each scenario that is skipped.")
 @live_node_option
 @runs_option
@@ -86,6 +88,7 @@ def command(
     duration: float | None,
     repeats: int,
     junit: Path | None,
+    html: Path | None,
     on_live_node: bool,
     runs: Path,
     verbose: bool,
@@ -108,8 +111,8 @@ def command(
     topology = free_machine(insisted=on_live_node)
     warn_of(runs)
     warn_of_cache()
-    if junit is not None:
-        warn_of(junit.parent, exists=True)
+    for path in filter(None, (junit, html)):
+        warn_of(path.parent, exists=True)
     begun = _Begun(session=new_run_id("conformance"), at=datetime.now(UTC), at_s=time.monotonic())
     reasons = {
         scenario.name: fitting.why_not(scenario, topology, runtime, full=full or bool(selected))
@@ -132,11 +135,27 @@ def command(
             _complain_of_unsaved(results),
             _cut_short(results, came, stopped),
         )
-        if junit is not None:
-            code = worse(code, attempt(lambda: write_output(junit, render_junit(results, index.identity))))
+        code = worse(code, _write(junit, html, results, index, runs))
         if not as_json and not code:
             _say_where(runs, index)
     leave(index.outcome, code)
+
+
+def _write(junit: Path | None, html: Path | None, results: list[ScenarioResult], index: Session, runs: Path) -> int:
+    """Write what is asked for beside the session. Returns the exit code of what could not be written."""
+    code = 0
+    if junit is not None:
+        code = attempt(lambda: write_output(junit, render_junit(results, index.identity)))
+    return worse(code, write_page(html, lambda: _page(results, index, runs)))
+
+
+def _page(results: list[ScenarioResult], index: Session, runs: Path) -> str:
+    """Return the page of the session as it was saved; of one in which nothing was run, of its results."""
+    from toolkit.report.html.session import session_page
+
+    if not index.files:
+        return session_page(index, results, {})
+    return read_session(runs / index.session, draw=True)[1](None, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,24 @@
-"""``pinproof report``: a saved run or session as a table, JSON, JUnit XML, TAP, or Sonobuoy's results."""
+"""``pinproof report``: what was saved as a table, a page, JSON, JUnit XML, TAP, or Sonobuoy's results."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from toolkit.cli.answers import Answer, answer_in
 from toolkit.cli.bundles import handed_on
 from toolkit.cli.common import coloured, json_option, verbose_option
-from toolkit.cli.ending import leave, write_or_print
+from toolkit.cli.compare import compared
+from toolkit.cli.ending import leave, worse, write_or_print
+from toolkit.cli.html import html_option, read_session, write_page
 from toolkit.cli.saved import judged_again
-from toolkit.cli.sessions import is_session, judged_session, located, opened
+from toolkit.cli.sessions import is_session, located, opened
+from toolkit.fleet.values import Comparison
 from toolkit.model.identity import Identity
 from toolkit.model.result import Result
 from toolkit.model.serde import printable_json
@@ -24,6 +29,7 @@ from toolkit.report.junit import render_junit
 from toolkit.report.result import result_data
 from toolkit.report.session_formats import render_session
 from toolkit.report.table import render_table
+from toolkit.session.saved import Judged, shown_of
 from toolkit.verbs import VERBS
 
 
@@ -34,6 +40,26 @@ def _json(result: Result) -> str:
 FORMATS = {"table": render_table, "json": _json, "junit": render_junit}
 LISTS = ("tap", "sonobuoy")
 """Formats of other programs' lists of checks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is asked for. :param base: a run or session before, for the page."""
+
+    kind: str
+    name: str
+    verbose: bool
+    html: Path | None
+    base: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rendered:
+    """What came of it. :param code: of what could not be written."""
+
+    outcome: Outcome
+    text: str
+    code: int = 0
 
 
 @click.command("report", short_help=VERBS["report"].does)
@@ -47,38 +73,92 @@ LISTS = ("tap", "sonobuoy")
     help="What to render.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+@html_option
+@click.option(
+    "--base", type=click.Path(path_type=Path), help="With --html: a run or session before; what differs is shown, too."
+)
 @verbose_option
 @json_option
-def command(run: Path, kind: str, output: Path | None, verbose: bool, as_json: bool) -> None:
-    """Render RUN: a run, a packed run, a session or a bundle, as judge takes them.
+def command(
+    run: Path, kind: str, output: Path | None, html: Path | None, base: Path | None, verbose: bool, as_json: bool
+) -> None:
+    """Render RUN: a run, a packed run, a session or a bundle, as judge takes them; or a file with the answer of
+    `compare --json`.
 
-    It is judged again first, and the exit code is that of judge.
+    It is judged again first, and the exit code is that of judge; of an answer it is that of the verb that gave it.
 
     Where the output file cannot be written the report is printed instead; the exit code is 2 unless something failed.
     """
-    kind = "json" if as_json else kind
-    with nullcontext() if output is None else page.plain(), handed_on(located(run)) as place:
-        outcome, text = _rendered(place, kind, run.name, verbose=verbose)
-    code = 0
+    if base is not None and html is None:
+        raise click.UsageError("--base is for the page: give --html, too (or use compare)")
+    asked = _Asked(kind="json" if as_json else kind, name=run.name, verbose=verbose, html=html, base=base)
+    place = located(run)
+    answer = answer_in(place)
+    with nullcontext() if output is None else page.plain():
+        if answer is not None:
+            found = _of_answer(answer, asked)
+        else:
+            with handed_on(place) as inside:
+                found = _of_saved(inside, place, asked)
+    code = found.code
     if output is None:
-        click.echo(coloured(text) if kind == "table" else text, nl=False)
+        click.echo(coloured(found.text) if asked.kind == "table" else found.text, nl=False)
     else:
-        code = write_or_print(output, text)
-    leave(outcome, code)
+        code = worse(code, write_or_print(output, found.text))
+    leave(found.outcome, code)
 
 
-def _rendered(place: Path, kind: str, name: str, *, verbose: bool) -> tuple[Outcome, str]:
+def _of_answer(answer: Answer, asked: _Asked) -> _Rendered:
+    if asked.kind not in answer.formats:
+        raise click.UsageError(
+            f"{asked.name} is an answer about many runs: its formats are {', '.join(answer.formats)}"
+        )
+    if asked.base is not None:
+        raise click.UsageError("--base is of a run or a session: compare has said already what differs")
+    code = write_page(asked.html, lambda: answer.html(asked.name))
+    text = answer.formats[asked.kind](asked.verbose)
+    return _Rendered(outcome=answer.outcome, text=text, code=code)
+
+
+def _of_saved(place: Path, given: Path, asked: _Asked) -> _Rendered:
+    kind = asked.kind
+    # Before anything is judged: what cannot be compared ends it.
+    before = _before(asked, given)
     if is_session(place):
-        judged = judged_session(place)
+        judged, drawn = read_session(place, draw=asked.html is not None)
+        code = write_page(asked.html, lambda: drawn(before, _name(asked.base)))
         if kind in LISTS:
-            return judged.outcome, _list(kind, groups_of_session(judged.results), judged.session.identity)
-        return judged.outcome, render_session(judged, kind, verbose=verbose)
+            text = _list(kind, groups_of_session(judged.results), judged.session.identity)
+        else:
+            text = render_session(judged, kind, verbose=asked.verbose)
+        return _Rendered(outcome=judged.outcome, text=text, code=code)
     with opened(place) as folder:
-        result = judged_again(folder).result
+        found = judged_again(folder)
+        # While it is unpacked: of several windows another than the last may be drawn.
+        code = write_page(asked.html, lambda: _page_of_run(found, asked, before))
+    result = found.result
     if kind in LISTS:
-        return result.outcome, _list(kind, [group_of_run(result, name)], result.environment.identity)
-    # The other formats hold every reason anyway.
-    return result.outcome, render_table(result, verbose=verbose) if kind == "table" else FORMATS[kind](result)
+        text = _list(kind, [group_of_run(result, asked.name)], result.environment.identity)
+    else:
+        # The other formats hold every reason anyway.
+        text = render_table(result, verbose=asked.verbose) if kind == "table" else FORMATS[kind](result)
+    return _Rendered(outcome=result.outcome, text=text, code=code)
+
+
+def _before(asked: _Asked, given: Path) -> Comparison | None:
+    """Compare with what ``--base`` names. :raises InputError: the two cannot be compared."""
+    return None if asked.base is None else compared([asked.base], [given])
+
+
+def _page_of_run(found: Judged, asked: _Asked, before: Comparison | None) -> str:
+    from toolkit.report.html.run import run_page, run_view
+
+    view = run_view(found, shown_of(found), asked.name)
+    return run_page(view, base=before, base_name=_name(asked.base))
+
+
+def _name(path: Path | None) -> str:
+    return "" if path is None else path.name
 
 
 def _list(kind: str, groups: Sequence[Group], identity: Identity | None) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from toolkit.cli.common import called, runs_place, say_line
 from toolkit.model.session import FILE
 from toolkit.packed import unpacked
-from toolkit.session.saved_session import JudgedSession, judge_session
+from toolkit.session.saved_session import JudgedSession, Look, judge_session
 
 
 def located(path: Path) -> Path:
@@ -42,12 +42,12 @@ def is_session(path: Path) -> bool:
     return path.name == FILE or os.path.lexists(path / FILE)
 
 
-def judged_session(path: Path) -> JudgedSession:
+def judged_session(path: Path, look: Look | None = None) -> JudgedSession:
     """Judge every run of a session again; report on standard error where the index says something else.
 
     :raises InputError: as :func:`toolkit.session.saved_session.judge_session`.
     """
-    judged = judge_session(path)
+    judged = judge_session(path, look)
     for note in judged.notes:
         say_line(f"pinproof: {note}", err=True)
     return judged

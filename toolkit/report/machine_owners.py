@@ -1,11 +1,12 @@
-"""The owner of each CPU under a plan: the legend that the pictures of a machine share. Pure."""
+"""The owner of each CPU, under a plan or by claims: the legend that the pictures of a machine share. Pure."""
 
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolkit.model.claims import Isolation
+from toolkit.model.claims import ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerRole, Plan
 
@@ -37,16 +38,45 @@ def owners(plan: Plan, online: CpuSet) -> tuple[Owner, ...]:
         pool = (pod.cpus or CpuSet()) - own
         if pool:
             found.append((f"{pod.name} (pod shared pool)", pool))
+    return _disjoint(found, plan.default_cpus, plan.reserved_cpus, online)
+
+
+def owners_by_claims(claims: ClaimSet, online: CpuSet) -> tuple[Owner, ...]:
+    """Return disjoint owners that cover every online CPU, by what was promised.
+
+    Where no claim of the shared pool has a set of CPUs, what is nobody's own is the shared pool's.
+    """
+    found: list[tuple[str, CpuSet]] = []
+    pools: dict[str, CpuSet] = {}
+    shared = CpuSet()
+    for claim in claims.claims:
+        if claim.cpus is None:
+            continue
+        if claim.isolation is Isolation.CONTAINER:
+            found.append((claim.name, claim.cpus))
+        elif claim.isolation is Isolation.POD:
+            pools[claim.pod] = pools.get(claim.pod, CpuSet()) | claim.cpus
+        else:
+            shared |= claim.cpus
+    found += [(f"{pod} (pod shared pool)", cpus) for pod, cpus in pools.items()]
+    owned = CpuSet.union(cpus for _, cpus in found)
+    return _disjoint(found, (shared or online - claims.reserved_cpus) - owned, claims.reserved_cpus, online)
+
+
+def _disjoint(
+    found: Sequence[tuple[str, CpuSet]], shared: CpuSet, reserved: CpuSet, online: CpuSet
+) -> tuple[Owner, ...]:
+    """Give every CPU one owner: the first that has it. :param found: name and CPUs of those that own some."""
     taken = CpuSet()
     result = []
     for index, (name, cpus) in enumerate(found):
         result.append(Owner(symbol=SYMBOLS[index % len(SYMBOLS)], name=name, cpus=(cpus & online) - taken))
         taken |= cpus
-    both = (plan.reserved_cpus & plan.default_cpus) - taken
+    both = (reserved & shared) - taken
     rest = (
-        Owner(symbol=SHARED, name="shared pool", cpus=(plan.default_cpus & online) - plan.reserved_cpus - taken),
+        Owner(symbol=SHARED, name="shared pool", cpus=(shared & online) - reserved - taken),
         Owner(symbol=RESERVED_SHARED, name="reserved, in the shared pool", cpus=both & online),
-        Owner(symbol=RESERVED, name="reserved", cpus=(plan.reserved_cpus & online) - plan.default_cpus - taken),
-        Owner(symbol=NO_OWNER, name="no owner", cpus=online - plan.default_cpus - plan.reserved_cpus - taken),
+        Owner(symbol=RESERVED, name="reserved", cpus=(reserved & online) - shared - taken),
+        Owner(symbol=NO_OWNER, name="no owner", cpus=online - shared - reserved - taken),
     )
     return tuple(owner for owner in (*result, *rest) if owner.cpus)

@@ -41,17 +41,21 @@ def render_window(number: int, result: Result) -> str:
     return "\n\n".join([printable(line), *([render_verdicts(bad), ""] if bad else [])])
 
 
-def _blind_spots(result: Result) -> str:
-    """List what was not seen; texts that differ in their numbers and in the threads that they list alone stand once."""
+def not_seen(result: Result) -> list[str]:
+    """Return what was not seen; texts that differ in their numbers, or in the threads that they list, stand once."""
     alike: dict[str, list[str]] = {}
     for text in result.coverage.blind_spots:
         key = _THREADS.sub("#", _NUMBER.sub("#", text)) if result.windows is not None else text
         alike.setdefault(key, []).append(text)
-    texts = [
+    return [
         text if len(group) == 1 else f"{text} (and {count(len(group) - 1, 'time')} more, with other numbers)"
         for group in alike.values()
         for text in group[:1]
     ]
+
+
+def _blind_spots(result: Result) -> str:
+    texts = not_seen(result)
     return "Not seen\n" + bullets(texts) if texts else ""
 
 

@@ -63,14 +63,14 @@ def _groups(verdicts: Sequence[Verdict], *, every: bool) -> list[tuple[Sequence[
 def _offenders(verdicts: Iterable[Verdict]) -> list[str]:
     lines = []
     for verdict in verdicts:
-        named = _named_tasks(verdict)
+        named = named_tasks(verdict)
         lines += [paragraph(one, "    - ", "      ") for one in named[:MAX_OFFENDERS]]
         if more := and_more(len(named) - MAX_OFFENDERS):
             lines.append(f"    -{more} (--json names them)")
     return lines
 
 
-def _named_tasks(verdict: Verdict) -> list[str]:
+def named_tasks(verdict: Verdict) -> list[str]:
     """Return a text for each offender, or for each command where there are too many of them."""
     by_mask = verdict.rule in MASKS
     if len(verdict.offenders) <= MAX_OFFENDERS:

@@ -74,6 +74,29 @@ def judge_saved(path: Path) -> Judged:
     return last._replace(result=result, notes=notes)
 
 
+class Shown(NamedTuple):
+    """The part of a run that is shown as it went on. :param which: of several windows or stages; empty: it is all."""
+
+    judged: Judged
+    which: str
+
+
+def shown_of(found: Judged) -> Shown:
+    """Return one window of a run with its own verdicts: the worst of several that is still kept, else the last.
+
+    What a run comes to has the verdicts of all its windows and stages: their moments are not of one window.
+    """
+    own = found.run
+    windows = found.result.windows
+    if windows is not None and windows.count > 1:
+        kept = window_paths(own.path.parent)
+        number = next((one.number for one in windows.worst if one.number in kept), max(kept))
+        run = own if kept[number] == own.path else load_run(kept[number])
+        return Shown(judge_run(run), f"window {number} of {windows.count}, {run.evidence.started_at}")
+    stages = len(stage_paths(own.path)) if presence.is_dir(own.path) else 0
+    return Shown(judge_run(own), f"the last of {stages + 1} stages" if stages else "")
+
+
 def _judge_windows(path: Path, windows: dict[int, Path]) -> Judged:
     sums, promised, watch, misfits = Sums(), set[str](), OneWatch(), list[str]()
     notes: list[str] = []

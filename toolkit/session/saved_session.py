@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from toolkit.model.session import FILE, Session, SessionControl, SessionScenario
 from toolkit.model.verdict import Outcome, worst
 from toolkit.packed import MAX_PACKED_BYTES, unpacked
 from toolkit.regular_file import read_regular
-from toolkit.session.saved import judge_saved
+from toolkit.session.saved import Judged, judge_saved
 from toolkit.store import load_session
 from toolkit.text.wording import first_lines
 from validators.registry import rule_named
@@ -38,7 +39,11 @@ class JudgedSession:
         return worst(result.outcome for result in self.results)
 
 
-def judge_session(path: Path) -> JudgedSession:
+Look = Callable[[str, Judged], None]
+"""Is given the name of a scenario's own packed run, and what it comes to: its evidence is forgotten then."""
+
+
+def judge_session(path: Path, look: Look | None = None) -> JudgedSession:
     """Judge every run of a session again. :param path: its directory, or its ``session.json``.
 
     A run that is missing, or is not the file that the index names, leaves its scenario undecided.
@@ -48,7 +53,7 @@ def judge_session(path: Path) -> JudgedSession:
     folder = path.parent if path.name == FILE else path
     session = load_session(folder / FILE)
     notes: list[str] = []
-    results = tuple(_scenario(folder, session, scenario, notes) for scenario in session.scenarios)
+    results = tuple(_scenario(folder, session, scenario, notes, look) for scenario in session.scenarios)
     differ = [
         f"{old.name} is saved as {old.outcome}, its runs give {new.outcome}: {new.reason}"
         for old, new in zip(session.scenarios, results, strict=True)
@@ -61,7 +66,9 @@ def judge_session(path: Path) -> JudgedSession:
     return JudgedSession(session=session, results=results, notes=tuple(notes))
 
 
-def _scenario(folder: Path, session: Session, scenario: SessionScenario, notes: list[str]) -> ScenarioResult:
+def _scenario(
+    folder: Path, session: Session, scenario: SessionScenario, notes: list[str], look: Look | None
+) -> ScenarioResult:
     made = ScenarioResult(
         name=scenario.name,
         title=scenario.name,
@@ -75,7 +82,7 @@ def _scenario(folder: Path, session: Session, scenario: SessionScenario, notes: 
     if not scenario.run:
         # It never ran: what is known of it is that it could not, or that its plan was wrong.
         return replace(made, controls=controls, outcome=worst([scenario.outcome, Outcome.UNDECIDED]))
-    result, problem = _run(folder, session, scenario.run, notes)
+    result, problem = _run(folder, session, scenario.run, notes, look)
     outcomes = [control.outcome for control in controls if control.outcome is not Outcome.SKIPPED]
     outcomes = outcomes or [Outcome.UNDECIDED]
     if result is None:
@@ -119,7 +126,9 @@ def _control(folder: Path, session: Session, control: SessionControl, notes: lis
     return made
 
 
-def _run(folder: Path, session: Session, name: str, notes: list[str]) -> tuple[Result | None, str]:
+def _run(
+    folder: Path, session: Session, name: str, notes: list[str], look: Look | None = None
+) -> tuple[Result | None, str]:
     """Judge a packed run again. :returns: its result, or why there is none."""
     path = folder / name
     if path.parent != folder:
@@ -132,5 +141,7 @@ def _run(folder: Path, session: Session, name: str, notes: list[str]) -> tuple[R
         return None, f"{name} is not the file that the index names (SHA-256)"
     with unpacked(path) as run:
         judged = judge_saved(run)
+    if look is not None:
+        look(name, judged)
     notes += [note.replace(str(run), str(path)) for note in judged.notes]
     return judged.result, ""

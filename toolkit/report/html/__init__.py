@@ -1,0 +1,1 @@
+"""Results as pages: one HTML file each, which needs no network and no server."""
