@@ -25,6 +25,7 @@ from probes.ringbuf import Rings
 from toolkit.errors import HostUnsupportedError
 from toolkit.host import bpf_syscalls, limits
 from toolkit.host.perf_event import run_on_cpu_clock
+from toolkit.host.privileges import Cap, require
 from toolkit.model.cpuset import CpuSet
 
 OneSide = TypeVar("OneSide", bound="Side")
@@ -146,8 +147,7 @@ class Programs:
 
         :raises HostUnsupportedError: the host lacks something; the message says what and how to get it.
         """
-        if os.geteuid() != 0:
-            raise HostUnsupportedError("eBPF probes need root (or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN): use sudo")
+        require("loading BPF programs", Cap.BPF, Cap.PERFMON)
         limits.widen()
         limits.require_files()
         self._loaded = load(self.request(self._root, self._options, self._kinds), self._root)

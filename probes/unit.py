@@ -2,8 +2,8 @@
 
 Compiling takes longer than all else before the first window, and its result depends on nothing but the sources, the
 settings (offsets of the running kernel's structs among them) and the compiler. It is kept below
-``/var/cache/pinproof``, where root alone may write; whatever is not as it was written, or is another's, is
-compiled again.
+``/var/cache/pinproof``, where root alone may write (of user N: ``/var/cache/pinproof-N``); whatever is not as it was
+written, or is another's, is compiled again.
 
 Source: Documentation/bpf/standardization/instruction-set.rst, "64-bit immediate instructions" (src_reg 1: map_by_fd).
 """
@@ -115,8 +115,17 @@ def key(text: str, settings: Mapping[str, int], programs: tuple[str, ...]) -> st
 
 def read(root: Path, name: str) -> Unit | None:
     """Return the unit that is kept under this key, or ``None``: none, damaged, or others could have written it."""
-    folder = root / CACHE
-    if strange(root):
+    return next((found for folder in _folders(root) if (found := _read(folder, name)) is not None), None)
+
+
+def _folders(root: Path) -> tuple[Path, ...]:
+    """Return where units are looked for: root's folder and, of another user, its own, into which it writes."""
+    user = os.geteuid()
+    return (root / CACHE, *([root / f"{CACHE}-{user}"] if user else []))
+
+
+def _read(folder: Path, name: str) -> Unit | None:
+    if _strange(folder):
         return None
     try:
         with open_regular(folder / f"{name}.json") as file:
@@ -136,12 +145,12 @@ def read(root: Path, name: str) -> Unit | None:
 
 def keep(root: Path, name: str, unit: Unit) -> None:
     """Keep a unit. Nothing happens where that cannot be done: it is compiled again next time."""
-    folder = root / CACHE
+    folder = _folders(root)[-1]
     programs = {one: base64.b64encode(code).decode() for one, code in unit.programs.items()}
     body = json.dumps({"programs": programs, "maps": {one: asdict(terms) for one, terms in unit.maps.items()}})
     with suppress(OSError, InputError):
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        if strange(root):
+        if _strange(folder):
             return
         write_atomically(folder / f"{name}.json", f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}")
         by_age = sorted(folder.glob("*.json"), key=lambda one: one.stat().st_mtime_ns)
@@ -152,9 +161,12 @@ def keep(root: Path, name: str, unit: Unit) -> None:
 def strange(root: Path) -> str:
     """Say why nothing is read from the folder of kept units, and nothing written there; empty: it is ours, or not made.
 
-    What is loaded into the kernel must be root's alone.
+    What is loaded into the kernel must be root's alone, or that of the user that loads it.
     """
-    folder = root / CACHE
+    return _strange(_folders(root)[-1])
+
+
+def _strange(folder: Path) -> str:
     try:
         found = folder.lstat()
     except FileNotFoundError:

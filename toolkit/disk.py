@@ -135,7 +135,7 @@ def why_not_writable(path: Path, *, exists: bool = False) -> InputError | None:
             return InputError(str(place), presence.why_no_directory(place), "a directory that can be written")
     except (OSError, ValueError) as error:
         return InputError(str(path), getattr(error, "strerror", None) or str(error), "a directory that can be written")
-    if not os.access(place, os.W_OK | os.X_OK):
+    if not os.access(place, os.W_OK | os.X_OK, effective_ids=True):
         return InputError(str(place), "cannot be written", "a directory that can be written")
     return None
 

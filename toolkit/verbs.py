@@ -10,7 +10,8 @@ class Need(IntEnum):
     """What a verb cannot do without; each needs what the ones before need."""
 
     NOTHING = 0
-    ROOT = 1
+    FILES = 1
+    """Files and sockets that belong to root: of a kubelet's node, or of runs of root's."""
     OBSERVE = 2
     """A kernel that can be observed: BPF, BTF, cgroup v2 beside or instead of v1, bcc."""
     APPLY = 3
@@ -32,7 +33,7 @@ VERBS: dict[str, Verb] = {
     "conformance": Verb(does="Run the catalogue on this machine.", needs=Need.APPLY),
     "watch": Verb(does="Watch and judge existing cgroups.", needs=Need.OBSERVE),
     "claims": Verb(does="Print the claims of a kubelet, podman, docker, systemd, Slurm, or of a capture."),
-    "capture": Verb(does="Bundle the state that a kubelet's node reports.", needs=Need.ROOT),
+    "capture": Verb(does="Bundle the state that a kubelet's node reports.", needs=Need.FILES),
     "inject": Verb(does="Break isolation on purpose, then restore it.", needs=Need.APPLY),
     "judge": Verb(does="Judge a saved run, session or bundle again."),
     "report": Verb(does="Render a saved run or session: table, page (HTML), JSON, JUnit XML, TAP, Sonobuoy."),
@@ -45,5 +46,5 @@ VERBS: dict[str, Verb] = {
     "explain": Verb(does="Explain what a rule checks and how to break it."),
     "topology": Verb(does="Show packages, NUMA nodes, caches, cores, threads and devices."),
     "doctor": Verb(does="Show what this host supports, and how to get what is missing."),
-    "cleanup": Verb(does="Undo what dead runs left behind.", needs=Need.ROOT),
+    "cleanup": Verb(does="Undo what dead runs left behind.", needs=Need.FILES),
 }

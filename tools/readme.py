@@ -112,9 +112,9 @@ def options() -> str:
 
 _NEEDS = {
     Need.NOTHING: "",
-    Need.ROOT: "root",
-    Need.OBSERVE: "root, a kernel that can be observed",
-    Need.APPLY: "root, a kernel that can be observed, the cpu and cpuset controllers",
+    Need.FILES: "root, or capabilities",
+    Need.OBSERVE: "root, or capabilities; a kernel that can be observed",
+    Need.APPLY: "root, or capabilities; a kernel that can be observed, the cpu and cpuset controllers",
 }
 
 
@@ -145,9 +145,9 @@ def fields_of(model: type[BaseModel]) -> str:
 
 _PRIVILEGES = {
     Need.NOTHING: "no privilege; of another user's files and sockets what that user may read",
-    Need.ROOT: "root: files and sockets that only root may read or write",
+    Need.FILES: "root, or `CAP_DAC_OVERRIDE`: files and sockets that are root's",
     Need.OBSERVE: "root, or the capabilities below; the host's process ids; a `/sys/fs/cgroup` that can be written to",
-    Need.APPLY: "root on a machine without other work, with the controllers cpu and cpuset",
+    Need.APPLY: "the same, on a machine without other work, with the controllers cpu and cpuset",
 }
 
 

@@ -21,6 +21,7 @@ from toolkit.apply.run_files import making
 from toolkit.errors import ApplyError, InputError
 from toolkit.host import procfs
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
+from toolkit.host.privileges import Cap, require
 from toolkit.model.cpuset import CpuSet
 from toolkit.regular_file import open_regular
 
@@ -97,6 +98,7 @@ def enable(
     if needed:
         masks = snapshot(root) if "cpuset" in needed else ()
         if masks:
+            require("putting back affinity masks that a change of controllers may reset", Cap.SYS_NICE)
             keep(journal.directory, masks)
             journal = append(journal, Record(what="masks-kept"))
         cgroups.write_control(control, " ".join(f"+{name}" for name in needed))

@@ -25,10 +25,13 @@ from toolkit.apply.change import HostChange
 from toolkit.apply.run_files import making
 from toolkit.errors import ApplyError, InputError
 from toolkit.host import procfs
+from toolkit.host.privileges import Cap, how_to_get
 from toolkit.model.serde import from_json, stage_value, to_json
 from toolkit.regular_file import open_regular
 
 RUNS = "run/pinproof"
+"""Of root. Each other user has a directory of its own beside it, ``run/pinproof-UID``: no user acts on the word of
+another's journals, and a watch that a service user runs is in no other's way."""
 JOURNAL = "journal.jsonl"
 MAX_JOURNAL_BYTES = 4 * 1024 * 1024
 RUNTIME_SUFFIX = "-runtime"
@@ -112,7 +115,8 @@ class Journal:
 
 def runs_directory(root: Path) -> Path:
     """Return the directory of all runs."""
-    return root / RUNS
+    user = os.geteuid()
+    return root / (f"{RUNS}-{user}" if user else RUNS)
 
 
 def create(root: Path, run_id: str, hierarchies: tuple[str, ...]) -> Journal:
@@ -263,7 +267,8 @@ def locked(root: Path) -> Iterator[Path]:
             # Not exist_ok: pathlib would then look at it once more, and the last run may remove it in between.
             pass
         except OSError as error:
-            raise ApplyError(f"{directory}: {error.strerror}") from None
+            how = f": {how_to_get(Cap.DAC_OVERRIDE)}" if error.errno == errno.EACCES else ""
+            raise ApplyError(f"{directory} cannot be made: {error.strerror}{how}") from None
         try:
             _owned(directory, stat.S_ISDIR, "a directory")
         except InputError:

@@ -21,9 +21,10 @@ from toolkit.apply.live_sandbox import LiveSandbox
 from toolkit.apply.oci_runtime import OciRuntime
 from toolkit.apply.runtime import Runtime
 from toolkit.apply.unwind import signals_unwind
+from toolkit.errors import HostUnsupportedError
 from toolkit.host import cgroupfs
 from toolkit.host.cgroup_mounts import Hierarchy
-from toolkit.host.privileges import require_root
+from toolkit.host.privileges import require_root, why_no_cgroup
 from toolkit.host.runtimes import require_runtime
 from toolkit.model.runtimes import CGROUPFS, RUNTIMES, find_runtime
 from toolkit.model.sandbox import SandboxRequest
@@ -70,7 +71,13 @@ def sandbox(
 
 def check(hierarchy: Hierarchy, runtime: str) -> None:
     """Raise if the runtime cannot work on this host."""
-    require_runtime(find_runtime(runtime), hierarchy)
+    kind = find_runtime(runtime)
+    require_runtime(kind, hierarchy)
     for name in ("cpu", "cpuset"):
         hierarchy.controller_dir(name)
-    require_root("making cgroups")
+    if kind.program:
+        require_root(f"the runtime {runtime}")
+    for mount in cgroups.member_mounts(hierarchy, memory=False):
+        cause, remedy = why_no_cgroup(mount)
+        if cause:
+            raise HostUnsupportedError(f"{cause}: {remedy}")

@@ -9,7 +9,6 @@ import click
 from toolkit.apply.runs import CleanupReport, cleanup
 from toolkit.cli.common import say
 from toolkit.errors import ApplyError
-from toolkit.host.privileges import require_root
 from toolkit.model.serde import to_json
 from toolkit.text.names import printable
 from toolkit.verbs import VERBS
@@ -20,11 +19,11 @@ from toolkit.verbs import VERBS
 def command(as_json: bool) -> None:
     """Remove cgroups, processes and files of runs that were killed, and restore what they changed.
 
-    Works from the journals in /run/pinproof. Live runs are left alone, and nothing is touched that no journal names.
+    Works from the journals in /run/pinproof; those of user N are in /run/pinproof-N, which that user
+    cleans up. Live runs are left alone, and nothing is touched that no journal names.
 
     Exit code: 0 everything was undone, 4 something could not be undone.
     """
-    require_root("cleanup")
     report = cleanup()
     if as_json:
         click.echo(to_json(report, indent=2))

@@ -17,7 +17,6 @@ from toolkit.faults.injection import Injection
 from toolkit.faults.planting import planted
 from toolkit.faults.registry import INJECTABLE, fault_named
 from toolkit.faults.torn import Tear
-from toolkit.host.privileges import require_root
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import printable_json, to_data
 from toolkit.model.verdict import Outcome
@@ -132,7 +131,6 @@ def _entry(fault: Fault) -> str:
 
 
 def _hold(fault: Fault, injection: Injection, duration: float | None, as_json: bool) -> None:
-    require_root("planting faults")
     with stop_on_signals() as stopped, planted(injection, run_id=new_run_id("inject")) as made:
         if as_json:
             planted_now = {"fault": fault.id, "changes": [to_data(change) for change in made.changes]}

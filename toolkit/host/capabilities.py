@@ -24,6 +24,7 @@ from toolkit.host.bcc_package import find_bcc
 from toolkit.host.btf import KERNEL_BTF, Btf
 from toolkit.host.cgroup_mounts import V1_ONLY, V2_REMEDY, Hierarchy, Mode, detect
 from toolkit.host.namespaces import read_views
+from toolkit.host.privileges import Cap, held, how_to_get, lacking, why_no_cgroup
 from toolkit.host.runtimes import others, unfit
 from toolkit.host.sysfs import SysTree
 from toolkit.model.runtimes import RUNTIMES, RuntimeKind
@@ -31,8 +32,8 @@ from toolkit.model.serde import stage_value
 from toolkit.text import names
 from toolkit.verbs import VERBS, Need
 
-_APPLY, _OBSERVE, _ROOT_ONLY = (
-    tuple(name for name, verb in VERBS.items() if verb.needs >= need) for need in (Need.APPLY, Need.OBSERVE, Need.ROOT)
+_APPLY, _OBSERVE = (
+    tuple(name for name, verb in VERBS.items() if verb.needs >= need) for need in (Need.APPLY, Need.OBSERVE)
 )
 _VARIANTS = {kind.name: f"run --runtime {kind.name}" for kind in RUNTIMES.values() if kind.program}
 
@@ -81,6 +82,7 @@ def read_capabilities(root: Path = Path("/")) -> HostReport:
         _bcc(),
         _cgroup(hierarchy),
         *views(hierarchy, root),
+        own_cgroups(hierarchy),
         _controller(hierarchy, "cpuset"),
         _controller(hierarchy, "cpu"),
         _controller(hierarchy, "memory", needed_by=()),
@@ -100,10 +102,10 @@ def try_probes() -> tuple[Capability, ...]:
     limits.widen()
     return (
         _fact("open-files", limits.enough_files(), limits.files_found(), limits.files_remedy(), _OBSERVE),
-        _asked("bpf", bpf_syscalls.try_array_map(), "CONFIG_BPF_SYSCALL=y", _OBSERVE),
-        _asked("ring-buffer", bpf_syscalls.try_ring_buffer(), "a kernel with BPF ring buffers (5.8)", _OBSERVE),
-        _asked("raw-tracepoint", bpf_syscalls.try_raw_tracepoint(), "CONFIG_BPF_EVENTS=y", _OBSERVE),
-        _asked("perf-event", bpf_syscalls.try_cpu_clock_event(_own_cpu()), "CONFIG_PERF_EVENTS=y", _OBSERVE),
+        _asked("bpf", bpf_syscalls.try_array_map(), "CONFIG_BPF_SYSCALL=y", Cap.BPF),
+        _asked("ring-buffer", bpf_syscalls.try_ring_buffer(), "a kernel with BPF ring buffers (5.8)", Cap.BPF),
+        _asked("raw-tracepoint", bpf_syscalls.try_raw_tracepoint(), "CONFIG_BPF_EVENTS=y", Cap.BPF, Cap.PERFMON),
+        _asked("perf-event", bpf_syscalls.try_cpu_clock_event(_own_cpu()), "CONFIG_PERF_EVENTS=y", Cap.PERFMON),
     )
 
 
@@ -125,21 +127,39 @@ def working_verbs(capabilities: tuple[Capability, ...]) -> dict[str, tuple[str, 
     }
 
 
+def own_cgroups(hierarchy: Hierarchy | None) -> Capability:
+    """Whether a cgroup of our own can be made: the canaries of every observation are in two."""
+    where = None if hierarchy is None else hierarchy.unified
+    if where is None:
+        return _fact("own-cgroups", False, "there is no cgroup v2 hierarchy to make one in", V2_REMEDY, _OBSERVE)
+    cause, remedy = why_no_cgroup(where)
+    return _fact("own-cgroups", not cause, cause or f"can be made in {where}", remedy, _OBSERVE)
+
+
 def _root() -> Capability:
-    uid = os.geteuid()
-    return _fact("root", uid == 0, f"effective user id {uid}", "run with sudo", _ROOT_ONLY)
+    uid, own = os.geteuid(), held()
+    missing = ", ".join(str(cap) for cap in Cap if cap not in own)
+    detail = f"effective user id {uid}; of the capabilities that matter it has " + (
+        f"all but {missing}" if missing and own else "none" if missing else "all"
+    )
+    return _fact("root", uid == 0, detail, "run with sudo", tuple(_VARIANTS.values()))
 
 
-def _asked(name: str, error: int, how: str, needed_by: tuple[str, ...]) -> Capability:
+def _asked(name: str, error: int, how: str, *caps: Cap) -> Capability:
     short = limits.shortage(OSError(error, os.strerror(error)))
     if short:
-        return _fact(name, False, short, limits.files_remedy(), needed_by)
-    if error in (errno.EPERM, errno.EACCES):
-        remedy = "run as root; in a container also: --privileged, or capabilities BPF and PERFMON and no seccomp filter"
-    else:
+        return _fact(name, False, short, limits.files_remedy(), _OBSERVE)
+    if error not in (errno.EPERM, errno.EACCES):
         remedy = f"needs {how}"
+    elif missing := lacking(*caps):
+        remedy = how_to_get(*missing)
+    else:
+        remedy = (
+            f"{' and '.join(map(str, caps))} it has: a seccomp filter, a security module or a user namespace is in the "
+            "way; in a container: --security-opt seccomp=unconfined"
+        )
     return _fact(
-        name, error == 0, f"the kernel refuses it: {os.strerror(error)}" if error else "tried, works", remedy, needed_by
+        name, error == 0, f"the kernel refuses it: {os.strerror(error)}" if error else "tried, works", remedy, _OBSERVE
     )
 
 

@@ -118,7 +118,10 @@ def _kept(claim: Claim, mems: CpuSet, evidence: Evidence, reading: PageReading |
     if not own:
         return (Outcome.UNDECIDED, "no resident page of it was found: there is no evidence")
     if reading.unread:
-        return (Outcome.UNDECIDED, f"the pages of {reading.unread} of its processes were not read")
+        return (
+            Outcome.UNDECIDED,
+            f"the pages of {reading.unread} of its processes were not read (other users' need CAP_SYS_PTRACE)",
+        )
     amount = f"{sum(row.total_bytes for row in own) / 1e6:.1f} MB of {reading.processes} processes"
     beside = f"; {count(reading.joining, 'process', 'processes')} of a runtime not counted" if reading.joining else ""
     return (Outcome.PASSED, f"{amount} and all thread masks on {nodes_text(mems)}{beside}")

@@ -73,7 +73,7 @@ def test_it_may_be_allowed(checks: Path) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed, 2 skipped" in done.stdout
-    assert "open files: " in done.stdout or "needs root" in done.stdout, done.stdout
+    assert "open files: " in done.stdout or "run it with sudo" in done.stdout, done.stdout
 
 
 UNFIT = """

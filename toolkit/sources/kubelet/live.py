@@ -16,6 +16,7 @@ from pathlib import Path
 
 from toolkit import presence
 from toolkit.errors import InputError
+from toolkit.host.privileges import Cap, how_to_get
 from toolkit.model.node_reading import KUBELET_STARTED, MEMORY_WRITTEN, STATE_REWRITTEN, STATE_WRITTEN, NodeReading
 from toolkit.model.state_files import CPU_FILE, MEMORY_FILE
 from toolkit.sources import nri
@@ -54,7 +55,8 @@ def says_anything(reading: NodeReading) -> bool:
 def nothing(reading: NodeReading) -> str:
     """Return in words why no node was found: a user who may not look is told so."""
     refused = [part.reason for part in reading.missing if os.strerror(errno.EACCES) in part.reason]
-    return f"nothing that this user may read ({refused[0]}): run it with sudo" if refused else NOTHING
+    how = how_to_get(Cap.DAC_OVERRIDE)
+    return f"nothing that this user may read ({refused[0]}): {how}" if refused else NOTHING
 
 
 def node_files(places: Places) -> dict[str, bytes]:

@@ -13,7 +13,8 @@ from tests.unit.toolkit.host.sysroots import write
 from toolkit.cli import doctor
 from toolkit.cli.main import cli
 from toolkit.host import bpf_syscalls, capabilities
-from toolkit.host.capabilities import Capability, HostReport, _root, read_capabilities, working_verbs
+from toolkit.host.capabilities import Capability, HostReport, _root, own_cgroups, read_capabilities, working_verbs
+from toolkit.host.cgroup_mounts import Hierarchy, Mode
 from toolkit.session.engine import probe_capability
 from toolkit.session.engine.probe_capability import with_probes
 from toolkit.verbs import VERBS
@@ -110,14 +111,28 @@ def test_doctor_lists_exactly_the_verbs_that_there_are() -> None:
         assert value in helped
 
 
-@pytest.mark.parametrize("verb", ["run", "conformance", "watch", "inject", "cleanup"])
-def test_a_verb_that_refuses_without_root_is_said_to_need_it(verb: str) -> None:
-    """What changes or probes the machine needs root; what only reads does not."""
+def test_no_verb_needs_root_but_container_runtimes() -> None:
+    """Each verb works with the capabilities that it needs, whatever the user; runc and crun are root's."""
     fact = Capability(name="root", available=False, detail="x", needed_by=_root().needed_by)
 
-    lacking = {name for name, missing in working_verbs((fact,)).items() if missing and " --" not in name}
+    lacking = {name for name, missing in working_verbs((fact,)).items() if missing}
+    assert lacking == {"run --runtime runc", "run --runtime crun"}
+
+
+@pytest.mark.parametrize("verb", ["run", "conformance", "watch", "inject"])
+def test_a_verb_that_makes_cgroups_is_said_to_need_a_place_for_them(verb: str, tmp_path: Path) -> None:
+    """A hierarchy that cannot be written to is a cause, with its remedy; what only reads does without."""
+    place = tmp_path / "cgroup"
+    place.mkdir()
+    hierarchy = Hierarchy(root=tmp_path, mode=Mode.V2, unified=place, legacy=())
+    assert own_cgroups(hierarchy).available
+
+    place.rmdir()
+    fact = own_cgroups(hierarchy)
+    assert "No such file" in fact.detail
+    lacking = {name for name, missing in working_verbs((fact,)).items() if missing}
     assert verb in lacking
-    assert not lacking & {"plan", "simulate", "topology", "judge", "report", "compare", "rules", "explain", "doctor"}
+    assert not lacking & {"plan", "claims", "capture", "judge", "cleanup", "doctor"}
 
 
 @pytest.mark.parametrize(("available", "code"), [(True, 0), (False, 4)])
