@@ -7,7 +7,7 @@ from probes.memory.hugetlb import sample_hugetlb
 from probes.memory.pages import PageSampler
 from probes.windows import Windows
 from probes.witness import Edge, OpenWindow, Watch, Witness
-from toolkit.host.pci_devices import read_devices
+from toolkit.host.pci_devices import addresses, read_devices
 
 
 class MemoryWatch(Watch):
@@ -25,7 +25,7 @@ class MemoryWatch(Watch):
         return MemoryReading(
             pages=self._pages.latest(windows.hierarchy, claims, windows.root, now=self._window.closed),
             hugetlb=sample_hugetlb(windows.hierarchy, (*claims, *windows.beside)),
-            devices=read_devices((device for claim in claims for device in claim.devices), windows.root),
+            devices=read_devices(addresses(claims), windows.root),
         )
 
 

@@ -8,11 +8,12 @@ subsystem_sysname.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from toolkit.errors import InputError
 from toolkit.host.sysfs import SysTree
+from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.placement import DevicePlace
 
@@ -27,6 +28,13 @@ def full_address(text: str) -> str | None:
     """
     match = _ADDRESS.fullmatch(text.strip().lower())
     return None if match is None else f"{match[1] or '0000'}:{match[2]}"
+
+
+def addresses(claims: Iterable[Claim]) -> Iterator[str]:
+    """Yield the PCI addresses that claims name, and of what a kubelet gave those ids that are such addresses."""
+    for claim in claims:
+        yield from claim.devices
+        yield from (device.id for device in claim.assigned_devices if full_address(device.id))
 
 
 def read_devices(addresses: Iterable[str], root: Path = Path("/")) -> tuple[DevicePlace, ...]:

@@ -97,6 +97,33 @@ class HugepageLimit:
     limit_bytes: int
 
 
+class DeviceScope(StrEnum):
+    """With whose CPUs and memory a device is promised to share a NUMA node: the Topology Manager's scopes."""
+
+    CONTAINER = "container"
+    POD = "pod"
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedDevice:
+    """A device that a kubelet has given to a container, by its own word (pod-resources).
+
+    :param id: a plugin's own name of it, often a PCI address; of a claim of DRA ``driver/pool/device``.
+    :param resource: of the device plugin; empty: of a claim of DRA. :param claim: that claim, ``namespace/name``.
+    :param numa_nodes: those that its plugin states; empty: it states none, as DRA never does there.
+    :param cdi: its names for the runtime (CDI).
+    :param aligned: ``None``: nothing is promised about where it sits, which is measured only.
+    """
+
+    id: str
+    resource: str = ""
+    claim: str = ""
+    numa_nodes: tuple[int, ...] = ()
+    cdi: tuple[str, ...] = ()
+    aligned: DeviceScope | None = None
+
+
 def pod_claim_name(pod: str) -> str:
     """Return the name of the claim about a pod's own cgroup."""
     return f"{pod}/(pod)"
@@ -143,6 +170,9 @@ class Claim:
     max_numa_nodes: int | None = None
     """The most NUMA nodes that its CPUs may lie on; ``None``: nothing was promised about their number."""
     devices: tuple[str, ...] = ()
+    """PCI addresses; they must sit on the NUMA nodes of its CPUs."""
+    assigned_devices: tuple[AssignedDevice, ...] = ()
+    """What a kubelet gave it; each says whether it must."""
     pod_quota_us: int | None = None
     """Quota of the pod's cgroup just above, where the plan says it (:data:`NO_QUOTA`: none); ``None`` if unknown."""
     kept_quota_us: int | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from toolkit.model.claims import AssignedDevice
 from toolkit.model.serde import stage_value
 
 STATE_WRITTEN = "state_written"
@@ -107,6 +108,7 @@ class PodResourcesContainer:
     container: str
     cpus: tuple[int, ...] = ()
     mems: tuple[int, ...] = ()
+    devices: tuple[AssignedDevice, ...] = ()
 
 
 @stage_value

@@ -16,8 +16,10 @@ from toolkit.kubernetes.documents import check_kind
 from toolkit.model.claims import (
     NO_QUOTA,
     Alignment,
+    AssignedDevice,
     Claim,
     ClaimSet,
+    DeviceScope,
     ExclusivePolicy,
     HugepageLimit,
     Isolation,
@@ -64,6 +66,27 @@ class _Quota(_Entry):
     burst_us: int = _about(
         "time that may be saved up (`cpu.max.burst`), in microseconds", default=0, ge=0, le=MAX_NUMBER
     )
+
+
+class _AssignedDevice(_Entry):
+    id: str = _about("the plugin's name of the device, or DRA's `driver/pool/device`", min_length=1)
+    resource: str = _about("resource of the device plugin, such as `intel.com/sriov`", default="")
+    claim: str = _about("claim of DRA, as `namespace/name`", default="")
+    numa_nodes: CpuList = _about("list of the NUMA nodes that its plugin states", default=CpuSet())
+    cdi: tuple[str, ...] = _about("list of its names for the runtime (CDI)", default=())
+    aligned: DeviceScope | None = _about(
+        "with whose CPUs and memory it must share a NUMA node: `container` or `pod`", default=None
+    )
+
+    def device(self) -> AssignedDevice:
+        return AssignedDevice(
+            id=self.id,
+            resource=self.resource,
+            claim=self.claim,
+            numa_nodes=tuple(self.numa_nodes),
+            cdi=self.cdi,
+            aligned=self.aligned,
+        )
 
 
 class _Claim(_Entry):
@@ -132,6 +155,11 @@ class _Claim(_Entry):
     pinned_by: str = _about(
         "the program beside the kubelet whose word its CPUs are, such as `NRI balloons`", default=""
     )
+    assigned_devices: tuple[_AssignedDevice, ...] = _about(
+        "list of devices that a kubelet gave it: mappings of `id`, `resource` or `claim`, `numaNodes` (a list such as "
+        "`0`), `cdi`, and `aligned` (`container` or `pod`: with whose CPUs and memory it must share a node)",
+        default=(),
+    )
     demand_cpus: float | None = _about(
         "CPUs' worth of work that it offers: whether it reaches its quota is judged by that", default=None, ge=0
     )
@@ -164,6 +192,7 @@ class _Claim(_Entry):
             max_numa_nodes=self.max_numa_nodes,
             devices=self.devices,
             pinned_by=self.pinned_by,
+            assigned_devices=tuple(one.device() for one in self.assigned_devices),
             demand_cpus=self.demand_cpus,
         )
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import yaml
 
-from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, SubjectKind
+from toolkit.model.claims import NO_QUOTA, AssignedDevice, Claim, ClaimSet, SubjectKind
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.memory_units import NO_LIMIT
 
 
@@ -60,4 +61,21 @@ def _entry(claim: Claim) -> dict[str, Any]:
             entry[key] = [str(word) for word in words]
     if claim.max_numa_nodes is not None:
         entry["maxNumaNodes"] = claim.max_numa_nodes
+    if claim.devices:
+        entry["devices"] = list(claim.devices)
+    if claim.assigned_devices:
+        entry["assignedDevices"] = [_device(device) for device in claim.assigned_devices]
     return entry
+
+
+def _device(device: AssignedDevice) -> dict[str, Any]:
+    """Return a device without what is not known of it."""
+    said = {
+        "id": device.id,
+        "resource": device.resource,
+        "claim": device.claim,
+        "numaNodes": str(CpuSet.of(device.numa_nodes)),
+        "cdi": list(device.cdi),
+        "aligned": str(device.aligned or ""),
+    }
+    return {key: value for key, value in said.items() if value}

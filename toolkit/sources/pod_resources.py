@@ -36,7 +36,21 @@ TABLE: Table = {
         "devices": (2, "ContainerDevices[]"),
         "cpu_ids": (3, "int64[]"),
         "memory": (4, "ContainerMemory[]"),
+        "dynamic_resources": (5, "DynamicResource[]"),
     },
+    # As of v1.27, claims of DRA; driver, pool and device as of v1.34.
+    "DynamicResource": {
+        "claim_name": (2, "string"),
+        "claim_namespace": (3, "string"),
+        "claim_resources": (4, "ClaimResource[]"),
+    },
+    "ClaimResource": {
+        "cdi_devices": (1, "CDIDevice[]"),
+        "driver_name": (2, "string"),
+        "pool_name": (3, "string"),
+        "device_name": (4, "string"),
+    },
+    "CDIDevice": {"name": (1, "string")},
     "PodResources": {
         "name": (1, "string"),
         "namespace": (2, "string"),

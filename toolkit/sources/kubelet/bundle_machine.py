@@ -6,13 +6,16 @@ The lines are put back as files of a tree that is nowhere on a disk. Source: doc
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from toolkit.errors import InputError
+from toolkit.host.pci_devices import full_address
 from toolkit.host.text_tree import TextTree
 from toolkit.host.topology import read_topology
+from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_reading import NodeReading
+from toolkit.model.placement import DevicePlace
 from toolkit.model.topology import Topology
 from toolkit.sources.kubelet.json_parts import parsed
 
@@ -21,6 +24,7 @@ _MEMBERS = re.compile(r"/sys/devices/system/node/node\d{1,4}/cpulist", re.ASCII)
 _CPUS = "/sys/devices/system/cpu"
 _CPU_FOLDER = re.compile(r"/sys/devices/system/cpu/cpu\d{1,5}(?=/)", re.ASCII)
 _CPU = re.compile(r"/sys/devices/system/cpu/cpu(\d{1,5})/topology/core_id", re.ASCII)
+_PCI = re.compile(r"^/sys/bus/pci/devices/([0-9a-f:.]{7,18})/numa_node: ?(-?\d{1,6})$", re.ASCII | re.MULTILINE)
 _LINE_END = " | "
 """Between the lines of a file of several."""
 MAX_LINES = 2_000_000
@@ -42,6 +46,20 @@ def capture_topology(reading: NodeReading, where: str) -> Topology:
     if len(files) > MAX_FILES:
         raise InputError(where, f"sysfs.txt: {len(files)} files", f"at most {MAX_FILES}")
     return read_topology(_tree(files, where))
+
+
+def device_places(sysfs: str, claims: Iterable[Claim]) -> tuple[DevicePlace, ...]:
+    """Return where the kernel has the PCI devices of claims, as far as the capture says.
+
+    :param sysfs: lines of ``sysfs.txt``.
+    """
+    known = {address: int(node) for address, node in _PCI.findall(sysfs)}
+    wanted = {one.id: full_address(one.id) for claim in claims for one in claim.assigned_devices}
+    return tuple(
+        DevicePlace(bdf=name, present=True, numa_node=known[address])
+        for name, address in sorted(wanted.items())
+        if address in known
+    )
 
 
 def _bare(files: Mapping[str, str]) -> set[str]:

@@ -13,11 +13,20 @@ from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_sta
 from toolkit.allocation.node import Node
 from toolkit.allocation.promised import Promised, promised
 from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
-from toolkit.allocation.topology.manager import NONE
+from toolkit.allocation.topology.manager import NONE, POD_SCOPE, SINGLE_NUMA_NODE
 from toolkit.kubernetes.feature_gates import POD_LEVEL_RESOURCES
 from toolkit.kubernetes.kubelet_fields import field_lines, unread_lines
 from toolkit.kubernetes.pod import Pod
-from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation, SubjectKind, pod_claim_name
+from toolkit.model.claims import (
+    NO_QUOTA,
+    AssignedDevice,
+    Claim,
+    ClaimSet,
+    DeviceScope,
+    Isolation,
+    SubjectKind,
+    pod_claim_name,
+)
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import ApiCpus
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
@@ -36,6 +45,7 @@ from toolkit.sources.kubelet.owners import Owners
 from toolkit.sources.kubelet.parents import class_of, parent_claims
 from toolkit.sources.kubelet.pinned_by import with_pinned
 from toolkit.sources.kubelet.pod_paths import place_of
+from toolkit.sources.kubelet.pod_rows import row_of, rows_of
 from toolkit.sources.kubelet.requests import requested
 from toolkit.sources.kubelet.settings import Settings, other_version, settings
 from toolkit.sources.kubelet.state_v1 import named
@@ -181,6 +191,7 @@ class _Maker:
         self.owners = Owners(known.config, self.pods, cpu, lesser)
         self.versions = versions
         self.pinned = pinned_by.pinned_words(reading)
+        self.rows = rows_of(reading)
         self.untold: list[str] = []
         """Containers that request huge pages of which their runtime limits them none."""
         self.node: Node | None = None
@@ -268,9 +279,24 @@ class _Maker:
             alignments=aligned.alignments,
             preferences=aligned.preferences,
             max_numa_nodes=aligned.max_numa_nodes,
+            assigned_devices=self._devices(subject),
         )
         claim = claim if pinned is None else with_pinned(claim, pinned)
         return with_kept(claim, subject) if may_keep(self.versions, self.known, subject.pod_uid) else claim
+
+    def _devices(self, subject: Subject) -> tuple[AssignedDevice, ...]:
+        """Return what the kubelet gave it. Under ``single-numa-node`` a device of which a plugin states the NUMA node
+        is on that of CPUs and memory which the container, or its pod, was given for itself; a plugin that states none
+        has no say there, nor has DRA.
+        """
+        row, config = row_of(subject, self.rows) if subject.is_workload else None, self.known.config
+        if row is None or not row.devices:
+            return ()
+        promised = not self.known.problem and config.topology_manager_policy == SINGLE_NUMA_NODE
+        scope = DeviceScope.POD if config.topology_manager_scope == POD_SCOPE else DeviceScope.CONTAINER
+        return tuple(
+            replace(one, aligned=scope if promised and one.resource and one.numa_nodes else None) for one in row.devices
+        )
 
     def _values(self, subject: Subject, isolation: Isolation) -> Asked:
         if subject.kind not in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):

@@ -17,19 +17,20 @@ from toolkit.model.memory_units import NO_LIMIT, limit_in_force
 from toolkit.model.node_reading import MEMORY_WRITTEN, STATE_WRITTEN, UNIFIED, NodeReading, RuntimeContainer
 from toolkit.model.runtimes import INIT_NAMES
 from toolkit.model.state_files import KnownContainer, StateReading
+from toolkit.sources.kubelet.bundle_machine import device_places
 from toolkit.sources.kubelet.claims import NodeClaims, Promise
 from toolkit.sources.kubelet.json_parts import items, mapping, number, parsed, text
 from toolkit.sources.kubelet.memory_nodes import nodes_above
 from toolkit.sources.kubelet.modelled import captured_topology
 from toolkit.sources.kubelet.pod_paths import expand
-from toolkit.sources.kubelet.pod_rows import Rows, rows_of
+from toolkit.sources.kubelet.pod_rows import Rows, row_of, rows_of
 from toolkit.sources.kubelet.still import asked_of, behind, in_the_making, may_begin, picture_of
 from toolkit.sources.kubelet.subjects import Subject, is_over, merged_tree, pod_documents
 from toolkit.text.names import from_text, printable
 
 RULES = (
     *("checkpoint", "applied", "layers-agree", "affinity-mask", "mems-containment"),
-    *("smt-alignment", "numa-alignment"),
+    *("smt-alignment", "numa-alignment", "device-numa"),
 )
 """The rules that a still picture can answer."""
 LAST_S = 253402300799.0
@@ -87,6 +88,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
         state_files=state_readings(reading, node, online),
         hotplug=_offline(reading, node.claims, online),
         picture=picture_of(reading, node, making, late),
+        devices=device_places(reading.sysfs or "", claims),
     )
     return replace(node.claims, claims=claims), evidence
 
@@ -128,20 +130,12 @@ def layers_of(
 
 
 def _from_pod_resources(subject: Subject, said: Rows) -> CpuSet | None:
-    """Return the subject's own CPUs there. Its rows have no UIDs: they are of the life that is now."""
-    if subject.life:
-        return None
-    runtime = subject.runtime
-    pod = (runtime.pod_name if runtime else "") or subject.pod.rpartition("/")[2]
-    rows = [
-        row
-        for row in said.get((pod, subject.container), ())
-        if row.pod_namespace == subject.namespace or not (row.pod_namespace and subject.namespace)
-    ]
-    if len(rows) != 1 or not rows[0].cpus:
+    """Return the subject's own CPUs there."""
+    row = row_of(subject, said)
+    if row is None or not row.cpus:
         return None
     try:
-        return CpuSet.of(rows[0].cpus)
+        return CpuSet.of(row.cpus)
     except (InputError, ValueError):
         return None
 

@@ -293,6 +293,7 @@ def sysfs_lines(sys: Path, *, only_online: bool = False) -> str:
         files += [cpu / name for name in ("present", "possible", "isolated", "smt/active", "smt/control")]
         files += [file for pattern in _CPU_LINES for file in presence.below(cpu, pattern)]
         files += [file for name in ("cpulist", "distance") for file in presence.below(node, f"node[0-9]*/{name}")]
+        files += presence.below(sys / "bus/pci/devices", "*/numa_node")
     lines = []
     for file in files:
         data = small_file(str(file))

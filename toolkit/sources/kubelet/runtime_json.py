@@ -7,10 +7,12 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.model.cgroup_manager import CgroupManager
+from toolkit.model.claims import AssignedDevice
 from toolkit.model.memory_units import NO_LIMIT
 from toolkit.model.node_reading import Asked, CgroupHierarchies, PodResourcesContainer, RuntimeContainer
 from toolkit.sources.kubelet.json_parts import entries, items, mapping, number, text, texts
 from toolkit.sources.kubelet.pod_paths import CONTAINER_ID, place_of
+from toolkit.text.names import printable
 from toolkit.text.wording import kind_of
 
 POD_UID, POD_NAME, POD_NAMESPACE = (f"io.kubernetes.pod.{what}" for what in ("uid", "name", "namespace"))
@@ -212,6 +214,7 @@ def pod_resources(data: object) -> tuple[PodResourcesContainer, ...]:
             pod_namespace=text(pod.get("namespace")),
             container=text(container.get("name")),
             cpus=cpu_ids(container),
+            devices=(*devices(container), *_of_claims(container)),
         )
         for pod in entries(mapping(data).get("podResources"), f"{POD_RESOURCES}: podResources")
         for container in entries(pod.get("containers"), f"{POD_RESOURCES}: containers")
@@ -230,3 +233,46 @@ def cpu_ids(data: object) -> tuple[int, ...]:
     if any(value is None or value < 0 for value in found):
         raise InputError(f"{POD_RESOURCES}: cpuIds", "an entry that is no CPU's number", "numbers of CPUs")
     return tuple(sorted(value for value in found if value is not None))
+
+
+def devices(data: object) -> tuple[AssignedDevice, ...]:
+    """Read the devices that plugins gave: of a container, or all that can be allocated.
+
+    A kubelet lists a device with its NUMA nodes, and one of several nodes once for each: each is one here.
+
+    :raises InputError: they are no such list.
+    """
+    nodes: dict[tuple[str, str], set[int]] = {}
+    for entry in entries(mapping(data).get("devices"), f"{POD_RESOURCES}: devices"):
+        resource, ids = printable(text(entry.get("resourceName"))), entry.get("deviceIds")
+        if not isinstance(ids, list | None) or not all(isinstance(one, str) for one in ids or ()):
+            raise InputError(f"{POD_RESOURCES}: deviceIds", kind_of(ids), "a list of texts")
+        stated = _numa_nodes(entry)
+        for one in ids or ():
+            nodes.setdefault((resource, printable(text(one))), set()).update(stated)
+    return tuple(
+        AssignedDevice(id=one, resource=resource, numa_nodes=tuple(sorted(stated)))
+        for (resource, one), stated in sorted(nodes.items())
+    )
+
+
+def _numa_nodes(entry: dict[str, Any]) -> set[int]:
+    """Return the nodes of an entry's ``topology``; JSON of protocol buffers leaves out the number of node 0."""
+    listed = mapping(entry.get("topology")).get("nodes")
+    where = f"{POD_RESOURCES}: topology"
+    if not isinstance(listed, list | None):
+        raise InputError(where, kind_of(listed), "a list of NUMA nodes")
+    found = {number(one.get("ID", 0) if isinstance(one, dict) else one) for one in listed or ()}
+    if None in found:
+        raise InputError(where, "an entry that is no NUMA node", "numbers of NUMA nodes")
+    return {node for node in found if node is not None and node >= 0}
+
+
+def _of_claims(container: dict[str, Any]) -> Iterable[AssignedDevice]:
+    """Yield the devices of claims of DRA; kubelets before v1.34 name only what the runtime is given (CDI)."""
+    for claim in entries(container.get("dynamicResources"), f"{POD_RESOURCES}: dynamicResources"):
+        name = "/".join(printable(text(claim.get(key))) for key in ("claimNamespace", "claimName"))
+        for one in entries(claim.get("claimResources"), f"{POD_RESOURCES}: claimResources"):
+            cdi = tuple(printable(text(mapping(device).get("name"))) for device in items(one.get("cdiDevices")))
+            parts = [printable(text(one.get(key))) for key in ("driverName", "poolName", "deviceName")]
+            yield AssignedDevice(id="/".join(filter(None, parts)) or " ".join(cdi) or name, claim=name, cdi=cdi)

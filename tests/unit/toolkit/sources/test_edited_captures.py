@@ -7,6 +7,7 @@ import io
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -31,6 +32,8 @@ from toolkit.allocation.checkpoint.format import fnv32a
 from toolkit.cli.claims import command as claims_command
 from toolkit.cli.judge import command as judge_command
 from toolkit.errors import InputError
+from toolkit.sources.claims_file import parse_claims
+from toolkit.sources.claims_yaml import claims_yaml
 from toolkit.sources.kubelet.bundle import read_capture, reading_of
 from toolkit.sources.kubelet.claims import node_claims
 
@@ -322,6 +325,99 @@ def test_a_state_file_of_v137_is_judged_as_one_before_it(start: str) -> None:
     before, after = judged(files), judged(rewritten(files))
     assert {key: one.outcome for key, one in before.items()} == {key: one.outcome for key, one in after.items()}
     assert after["checkpoint", "cpu_manager_state"].measures["version"] == 4
+
+
+VF: dict[str, Any] = {
+    "resourceName": "intel.com/sriov",
+    "deviceIds": ["0000:81:00.1"],
+    "topology": {"nodes": [{"ID": "1"}]},
+}
+GPU = {
+    "claimName": "gpu",
+    "claimNamespace": "default",
+    "claimResources": [
+        {
+            "cdiDevices": [{"name": "example.com/gpu=0"}],
+            "driverName": "gpu.example.com",
+            "poolName": "node-1",
+            "deviceName": "gpu-0",
+        }
+    ],
+}
+
+
+def with_devices(files: Files, pod: str, container: str, **said: object) -> Files:
+    """The same node, whose kubelet gave a container devices."""
+    files = dict(files)
+    with part(files, "podresources.json") as answers:
+        found = (one for one in answers["List"]["podResources"] if one["name"] == pod)
+        next(one for one in next(found)["containers"] if one["name"] == container).update(said)
+    return files
+
+
+@pytest.mark.parametrize(
+    ("policy", "scope", "container", "node", "outcome"),
+    [
+        ("single-numa-node", "container", "pinned", 1, "passed"),
+        ("single-numa-node", "container", "pinned", 0, "failed"),
+        ("single-numa-node", "pod", "pinned", 0, "failed"),
+        ("single-numa-node", "container", "frac", 1, "failed"),
+        ("single-numa-node", "pod", "frac", 0, "failed"),
+        ("restricted", "container", "pinned", 0, "skipped"),
+        ("best-effort", "pod", "pinned", 0, "skipped"),
+        ("none", "container", "pinned", 0, "skipped"),
+    ],
+)
+def test_a_device_sits_where_the_policy_aligns_it(
+    policy: str, scope: str, container: str, node: int, outcome: str
+) -> None:
+    """``pinned`` owns CPUs 4-5 and memory of node 1, ``frac`` of its pod memory of node 0."""
+    files = capture("B1-4")
+    configure(files, 'topologyManagerPolicy: "single-numa-node"', f'topologyManagerPolicy: "{policy}"')
+    configure(files, 'topologyManagerScope: "container"', f'topologyManagerScope: "{scope}"')
+    place = {"nodes": [{"ID": str(node)}] if node else [{}]}
+    files = with_devices(files, "gmix-node1", container, devices=[VF | {"topology": place}])
+    name = f"gmix-node1/{container}"
+    verdict = judged(files)["device-numa", name]
+    assert (verdict.outcome, verdict.measures[f"device_{VF['deviceIds'][0]}_node"]) == (outcome, str(node))
+    (row,) = (one for one in document(files)["claims"] if one["name"] == name)
+    aligned = scope if policy == "single-numa-node" else None
+    device = {"id": "0000:81:00.1", "resource": "intel.com/sriov", "numa_nodes": [node], "aligned": aligned}
+    assert row["assigned_devices"] == [{"claim": "", "cdi": [], **device}]
+
+
+def test_claims_of_dra_are_carried_and_not_promised() -> None:
+    """Driver, pool and device, and what the runtime is given; a kubelet before v1.34 names this alone."""
+    files = with_devices(capture("B1-4"), "g2-node1", "main", dynamicResources=[GPU])
+    (row,) = (one for one in document(files)["claims"] if one["name"] == "g2-node1/main")
+    (device,) = row["assigned_devices"]
+    assert (device["id"], device["claim"], device["cdi"]) == (
+        "gpu.example.com/node-1/gpu-0",
+        "default/gpu",
+        ["example.com/gpu=0"],
+    )
+    assert judged(files)["device-numa", "g2-node1/main"].outcome == "skipped"
+    said = node_claims(reading_of(files)).claims
+    again = parse_claims(claims_yaml(said), "-")
+    assert [one.assigned_devices for one in again.claims] == [one.assigned_devices for one in said.claims]
+
+
+def test_the_kernels_word_of_a_captured_device_is_before_its_plugins() -> None:
+    """``sysfs.txt`` has the NUMA nodes of PCI devices."""
+    files = with_devices(capture("B1-4"), "g2-node1", "main", devices=[VF | {"topology": {"nodes": [{}]}}])
+    assert judged(files)["device-numa", "g2-node1/main"].outcome == "passed"
+    files["sysfs.txt"] += b"/sys/bus/pci/devices/0000:81:00.1/numa_node: 1\n"
+    assert "sits on node 1 (by its plugin on 0)" in judged(files)["device-numa", "g2-node1/main"].reason
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"deviceIds": "x"}, {"deviceIds": [1]}, {"topology": {"nodes": {}}}, {"topology": {"nodes": [{"ID": "x"}]}}],
+)
+def test_devices_of_another_form_are_a_missing_part(wrong: dict[str, object]) -> None:
+    """What the kubelet said is not known then."""
+    files = with_devices(capture("B1-4"), "g2-node1", "main", devices=[VF | wrong])
+    assert any(row["part"] == "pod_resources" for row in document(files)["missing"])
 
 
 def test_pod_resources_of_v137_name_what_a_pod_has_as_a_whole() -> None:
