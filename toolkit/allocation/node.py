@@ -125,11 +125,16 @@ class Node:
         self.memory.start(state)
 
     def take_over(
-        self, found: Checkpoints, pods: Iterable[Pod], containers: Mapping[str, tuple[str, str]] | None = None
+        self,
+        found: Checkpoints,
+        pods: Iterable[Pod],
+        containers: Mapping[str, tuple[str, str]] | None = None,
+        owners: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] | None = None,
     ) -> None:
         """Go on where the state files of a kubelet that runs stand, with its pods: nothing is admitted again.
 
-        :param containers: as in :class:`Node`. :raises CheckpointError: no kubelet of this release reads the files.
+        :param containers: as in :class:`Node`. :param owners: who has devices, as the Device Manager's own.
+        :raises CheckpointError: no kubelet of this release reads the files.
         """
         pod_level, wrapped = self.gates.pod_level_managers, self._wrapped
         self.containers = dict(containers or {})
@@ -140,6 +145,7 @@ class Node:
         memory = restore_memory_state(found.memory, policy, pod_level=pod_level, wrapped=wrapped)
         self.cpu_state = self.cpu_state if cpu is None else cpu
         self.memory.state = self.memory.state if not memory.nodes else memory
+        self.devices.owners = {key: dict(value) for key, value in (owners or {}).items()}
         self.active = {pod.uid: pod for pod in pods}
 
     # Pods

@@ -108,6 +108,17 @@ def refuse_those_of_a_kubelet(places: Places) -> None:
             raise click.UsageError(f"{option.names[0]} is for --kubelet")
 
 
+def refuse_places(places: Places) -> None:
+    """Refuse any place of a node where none is read.
+
+    :raises click.UsageError: names it.
+    """
+    refuse_those_of_a_kubelet(places)
+    other = next((option for option in _OPTIONS if getattr(places, option.field) is not None), None)
+    if other is not None or places.root != Path("/"):
+        raise click.UsageError(f"{'--root' if other is None else other.names[0]} is for --kubelet")
+
+
 def node_options(command: Callable[..., None], without: Collection[str] = ()) -> Callable[..., None]:
     """Give a verb these options, as one argument ``places``. :param without: fields that it does not ask for."""
     asked = [option for option in _OPTIONS if option.field not in without]

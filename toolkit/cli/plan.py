@@ -17,6 +17,7 @@ from toolkit.allocation.topology.options.registry import OPTIONS as TOPOLOGY_OPT
 from toolkit.cli.common import json_option, named, print_json, say, say_line
 from toolkit.cli.ending import attempt, worse
 from toolkit.cli.kubelet_files import check_config_dir, config_dir_option
+from toolkit.cli.node_options import node_options, refuse_places
 from toolkit.errors import InputError
 from toolkit.host.isolation import read_isolation
 from toolkit.host.sysfs import SysTree
@@ -24,6 +25,7 @@ from toolkit.host.topology import read_topology
 from toolkit.kubernetes.kubelet_change import patch_of
 from toolkit.kubernetes.kubelet_version import MODELLED, statement
 from toolkit.model.isolation import Finding
+from toolkit.model.node_reading import NodeReading
 from toolkit.model.plan import Plan
 from toolkit.model.scenario import Scenario
 from toolkit.model.serde import to_data
@@ -39,8 +41,11 @@ from toolkit.session.planning.from_state import plan_from_state
 from toolkit.session.planning.kubelet_defects import KUBELET_DEFECT
 from toolkit.session.planning.plan_examined import examined
 from toolkit.session.planning.planned import plan_scenario
+from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.configuration import merge
-from toolkit.sources.kubelet.question import Question, ask
+from toolkit.sources.kubelet.live import nothing, read_live, says_anything
+from toolkit.sources.kubelet.places import Places
+from toolkit.sources.kubelet.question import Held, Question, ask
 from toolkit.store import write_output
 from toolkit.text.names import printable
 from toolkit.verbs import VERBS
@@ -91,8 +96,14 @@ class _Planned:
 )
 @click.option("--kubelet-config", type=PATH, help="A KubeletConfiguration file, as a node has it.")
 @config_dir_option
-@click.option("--pods", type=PATH, help="Pod manifests: a file or a directory; admitted in the order of file names.")
+@click.option(
+    "--pods", "manifests", type=PATH, help="Pod manifests: a file or a directory; admitted in the order of file names."
+)
 @click.option("--capture", type=PATH, help="Capture (a directory or a .tar.gz) that gives what no other option gives.")
+@click.option("--kubelet", is_flag=True, help="Ask about the node of this machine's kubelet, as it is now, instead.")
+@click.option(
+    "--drained", is_flag=True, help="Begin with an empty node, whatever the pods of --capture or --kubelet hold."
+)
 @click.option(
     "--kubelet-version", default="", metavar="VERSION", help="The kubelet's version, if it is not the model's."
 )
@@ -104,50 +115,65 @@ class _Planned:
     help="Show what changes with this option of the kubelet: a field, a policy option or a feature gate. Repeatable.",
 )
 @click.option("--svg", type=PATH, help="Write a picture of the machine, coloured by owner.")
+@partial(node_options, without=("version", "metrics"))
 @json_option
 def command(
     scenarios: tuple[Path, ...],
     sysroot: Path | None,
     kubelet_config: Path | None,
     config_dir: Path | None,
-    pods: Path | None,
+    manifests: Path | None,
     capture: Path | None,
+    kubelet: bool,
+    drained: bool,
     kubelet_version: str,
     changes: tuple[str, ...],
     svg: Path | None,
     as_json: bool,
+    places: Places,
 ) -> None:
     """Compute the allocation of SCENARIO files, or of a kubelet's own files, and explain each decision.
 
-    --kubelet-config and --pods, or --capture, show what that kubelet decides; --diff shows what an option would
-    change. Gates, options, quotas and state files are those of the kubelet's release (v1.26 to v1.37); CPUs are chosen
-    as kubelet v1.36.2 does, and for another version a warning is printed on standard error.
+    --kubelet-config and --pods show what that kubelet decides on an empty node; --capture and --kubelet begin with what
+    the pods of that node hold, and --pods come beside them. --diff shows what an option would change; what pods hold
+    already they keep, as far as a kubelet that is restarted with it lets them. Gates, options, quotas and state files
+    are those of the kubelet's release (v1.26 to v1.37); CPUs are chosen as kubelet v1.36.2 does, and for another
+    version a warning is printed on standard error.
 
     Exit code: 0 planned (a refused pod is a result too), 2 bad input, or a configuration with which no kubelet starts.
     """
-    asked = any((kubelet_config, pods, capture))
-    if bool(scenarios) == asked:
-        raise click.UsageError("give SCENARIO files, or --kubelet-config and --pods, or --capture")
+    asked = any((kubelet_config, manifests, capture, kubelet))
+    if bool(scenarios) == asked or (capture is not None and kubelet):
+        raise click.UsageError("give SCENARIO files, or --kubelet-config and --pods, or --capture, or --kubelet")
     if kubelet_version and scenarios:
-        raise click.UsageError("--kubelet-version goes with --kubelet-config or --capture")
+        raise click.UsageError("--kubelet-version goes with --kubelet-config, --capture or --kubelet")
+    if drained and capture is None and not kubelet:
+        raise click.UsageError("--drained goes with --capture or --kubelet")
     check_config_dir(kubelet_config, config_dir)
+    if not kubelet:
+        refuse_places(places)
     patch = patch_of(changes, CPU_OPTIONS, TOPOLOGY_OPTIONS)
     if asked:
         question = ask(
             config=kubelet_config,
             drop_ins=config_dir,
-            pods=pods,
-            capture=capture,
+            pods=manifests,
+            reading=_node(capture, places if kubelet else None),
+            where=str(capture or f"kubelet of {places.root}"),
             version=kubelet_version,
             machine=sysroot is None,
-            # Another configuration or machine, or a change of it, is asked about as of an empty node.
-            state=kubelet_config is None and sysroot is None and not patch,
+            drained=drained,
         )
-        one = _of_kubelet(question, sysroot, patch, kubelet_config or capture or Path())
+        one = _of_kubelet(question, sysroot, patch, kubelet_config or capture or places.root)
         # Of a captured machine only the topology is known.
-        plans = [_examined(one, None if capture is not None and sysroot is None else sysroot or Path("/"))]
+        plans = [_examined(one, None if capture is not None and sysroot is None else sysroot or places.root)]
     else:
         plans = _of_scenarios(scenarios, sysroot or Path("/"), patch)
+    sys.exit(_printed(plans, changes, svg, as_json=as_json))
+
+
+def _printed(plans: Sequence[_Planned], changes: Sequence[str], svg: Path | None, *, as_json: bool) -> int:
+    """Print the plans and draw them. :returns: the exit code."""
     for warning in (warning for work in plans for warning in work.warnings):
         say_line(f"pinproof: {warning}", err=True)
     code = 0
@@ -161,7 +187,17 @@ def command(
             _show(work, changes)
     if as_json:
         print_json([_data(work, changes) for work in plans])
-    sys.exit(code)
+    return code
+
+
+def _node(capture: Path | None, places: Places | None) -> NodeReading | None:
+    """Read the node that is asked about: a capture, or a live kubelet's."""
+    if places is None:
+        return None if capture is None else read_capture(capture)
+    reading = read_live(places)
+    if not says_anything(reading):
+        raise InputError(str(places.root), nothing(reading), "a kubelet's node")
+    return reading
 
 
 def _of_scenarios(scenarios: Sequence[Path], root: Path, patch: dict[str, Any]) -> list[_Planned]:
@@ -174,12 +210,25 @@ def _of_scenarios(scenarios: Sequence[Path], root: Path, patch: dict[str, Any]) 
 def _of_kubelet(question: Question, sysroot: Path | None, patch: dict[str, Any], path: Path) -> _Planned:
     topology = question.topology or read_topology(sysroot or Path("/"))
     if question.held is not None:
-        with named(path):
-            made, found = plan_from_state(question.scenario, question.held, topology)
-        planned = _Planned(scenario=question.scenario, topology=topology, plan=made, found=found, fresh=False)
+        planned = _beside(question.scenario, question.held, topology, patch, path)
     else:
         planned = _planned(question.scenario, topology, patch, path)
     return replace(planned, version=question.version, cgroup_root=question.cgroup_root, warnings=question.warnings)
+
+
+def _beside(scenario: Scenario, held: Held, topology: Topology, patch: dict[str, Any], path: Path) -> _Planned:
+    """Plan for a node with what its pods hold; with a change as a kubelet that is restarted with it."""
+    with named(path):
+        made, found = plan_from_state(scenario, held, topology)
+    before = _Planned(scenario=scenario, topology=topology, plan=made, found=found, fresh=False)
+    if not patch:
+        return before
+    changed = replace(scenario, kubelet=merge(scenario.kubelet, patch))
+    try:
+        after, found_after = plan_from_state(changed, replace(held, own=False), topology)
+    except InputError as error:
+        raise InputError("--diff", str(error)) from None
+    return replace(before, changed=changed, after=after, found_after=(*found, *found_after))
 
 
 def _planned(scenario: Scenario, topology: Topology, patch: dict[str, Any], path: Path) -> _Planned:
@@ -202,7 +251,8 @@ def _examined(work: _Planned, root: Path | None) -> _Planned:
     work = replace(work, found=(*work.found, *of_plan))
     if work.changed is None or work.after is None:
         return work
-    return replace(work, found_after=examined(work.changed, work.topology, work.after, facts))
+    after = examined(work.changed, work.topology, work.after, facts, fresh=work.fresh)
+    return replace(work, found_after=(*work.found_after, *after))
 
 
 def _show(work: _Planned, changes: Sequence[str]) -> None:

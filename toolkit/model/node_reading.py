@@ -139,6 +139,8 @@ class NodeReading:
     :param config: ``KubeletConfiguration`` files in the order in which they apply (drop-ins after the main file).
     :param kubelet_flags: the running process's arguments, without the program's name.
     :param cpu_state, memory_state: texts of the state files; bytes that are no UTF-8 are U+FFFD, as for the kubelet.
+    :param device_state: text of the Device Manager's file, without what plugins told the runtime.
+    :param allocatable_devices: those that plugins have registered, by pod-resources.
     :param containers: containers and sandboxes of the runtime.
     :param pods: pod documents (``kind: Pod`` with status), as the kubelet's ``/pods`` lists them.
     :param pod_folders: UIDs of pods that have a folder below the kubelet's root directory.
@@ -160,6 +162,7 @@ class NodeReading:
     kubelet_flags: tuple[str, ...] | None = None
     cpu_state: str | None = None
     memory_state: str | None = None
+    device_state: str | None = None
     containers: tuple[RuntimeContainer, ...] | None = None
     pods: tuple[dict[str, object], ...] | None = None
     pod_folders: tuple[str, ...] | None = None
@@ -169,6 +172,7 @@ class NodeReading:
     actuated_pods: str | None = None
     pod_resources: tuple[PodResourcesContainer, ...] | None = None
     allocatable_cpus: tuple[int, ...] | None = None
+    allocatable_devices: tuple[AssignedDevice, ...] | None = None
     cgroups: CgroupHierarchies | None = None
     threads: tuple[ThreadReading, ...] | None = None
     log_names: dict[str, tuple[str, str, str, str]] | None = None

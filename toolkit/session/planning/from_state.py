@@ -12,9 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from toolkit.allocation.admission import Admission, StartupError
 from toolkit.allocation.checkpoint.format import CheckpointError
 from toolkit.allocation.checkpoint.state_files import cpu_state_file
+from toolkit.allocation.machine import Machine
 from toolkit.allocation.node import Node, start_node
 from toolkit.allocation.planner import plan, plan_of
 from toolkit.errors import InputError
+from toolkit.kubernetes.node_config import NodeConfig
 from toolkit.kubernetes.pod import Pod
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.isolation import Finding
@@ -32,8 +34,10 @@ KEPT = "The plan has what the state says."
 def plan_from_state(scenario: Scenario, held: Held, topology: Topology) -> tuple[Plan, tuple[Finding, ...]]:
     """Return what holds, and what becomes of the pods that come, with what is odd about the state.
 
+    Under another configuration, or on another machine, a kubelet is started over the state and admits its pods again.
+
     :param scenario: its first pods are those that the node knows, in the order in which they came.
-    :raises InputError: a pod or the configuration is wrong, or a pod is given twice.
+    :raises InputError: a pod or the configuration is wrong, a pod comes twice, or no kubelet starts so over the state.
     """
     config, machine = config_of(scenario), machine_of(topology)
     pods = read_pods(scenario, config, machine)
@@ -41,24 +45,53 @@ def plan_from_state(scenario: Scenario, held: Held, topology: Topology) -> tuple
     twice = sorted({pod.uid for pod in known} & {pod.uid for pod in new})
     if twice:
         raise InputError("--pods", f"pod {twice[0]!r}, which the node has already", "pods that are new")
-    replayed = plan(pods if held.files.cpu is None else known, config, machine)
     if held.files.cpu is None:
-        return replayed, ()
+        return plan(pods, config, machine, devices=held.devices), ()
     file = cpu_state_file(held.files.cpu)
     if file.unknown:
-        return plan(pods, config, machine), (_unread(file.problem),)
-    node = start_node(config, machine, predicate=True)
+        return plan(pods, config, machine, devices=held.devices), (_unread(file.problem),)
     running = [pod for pod in known if pod.uid not in held.refused]
+    if not held.own:
+        return _over_the_state(config, machine, held, (known, running, new)), ()
+    node = start_node(config, machine, devices=held.devices, predicate=True)
     try:
-        node.take_over(held.files, running, held.containers)
+        node.take_over(held.files, running, held.containers, held.owners)
     except CheckpointError as error:
-        return plan(pods, config, machine), (_unread(str(error)),)
-    by_uid = {pod.uid: pod for pod in replayed.pods}
-    late = [pod for pod in running if _owns(by_uid[pod.uid]) and not _holds(node, pod)]
-    answers = _decided(node, known, new, late, held, by_uid)
+        return plan(pods, config, machine, devices=held.devices), (_unread(str(error)),)
+    replayed = {pod.uid: pod for pod in plan(known, config, machine, devices=held.devices).pods}
+    late = [pod for pod in running if _owns(replayed[pod.uid]) and not _holds(node, pod)]
+    answers = _decided(node, known, new, late, held, replayed)
     made = plan_of(node, [(pod, answers[pod.uid], node.cpu_state.default) for pod in pods])
-    found = (*_differences(by_uid, made, late, held), *_left(node, pods), *_restart(node, held))
+    found = (*_differences(replayed, made, late, held), *_left(node, pods), *_restart(node, held))
     return made, found
+
+
+def _over_the_state(
+    config: NodeConfig, machine: Machine, held: Held, pods: tuple[Sequence[Pod], Sequence[Pod], Sequence[Pod]]
+) -> Plan:
+    """Start a kubelet over the node's state. :param pods: those that it knows, those of them that run, and new ones."""
+    known, running, new = pods
+    try:
+        node = Node(
+            config,
+            machine,
+            devices=held.devices,
+            predicate=True,
+            checkpoints=held.files,
+            containers=dict(held.containers),
+        )
+    except StartupError as error:
+        where, expected = "kubelet configuration", "one that starts over the node's state, or --drained"
+        raise InputError(where, f"over the state of the node: {error.sentence()}", expected) from None
+    node.devices.owners = {key: dict(value) for key, value in held.owners.items()}
+    node.active = {pod.uid: pod for pod in running}
+    answers = {pod.uid: answer for pod, answer in node.readmit()}
+    for pod in known:
+        if pod.uid in held.refused:
+            reason, message = held.refused[pod.uid]
+            answers[pod.uid] = Admission(admitted=False, reason=reason, message=message)
+    answers |= {pod.uid: node.admit(pod) for pod in new}
+    return plan_of(node, [(pod, answers[pod.uid], node.cpu_state.default) for pod in (*known, *new)])
 
 
 def _decided(

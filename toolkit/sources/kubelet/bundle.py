@@ -22,6 +22,7 @@ from toolkit.sources.kubelet import runtime_json
 from toolkit.sources.kubelet.absent_parts import PARTS, absent
 from toolkit.sources.kubelet.bundle_files import EXPECTED, read_bundle_files
 from toolkit.sources.kubelet.capture_parts import Parts
+from toolkit.sources.kubelet.devices import FILE as DEVICES
 from toolkit.sources.kubelet.flags import arguments_of
 from toolkit.sources.kubelet.json_parts import items, mapping, number, text, texts
 from toolkit.sources.kubelet.metrics_text import kubelet_version
@@ -77,6 +78,7 @@ def reading_of(files: dict[str, bytes], *, whole: bool = True) -> NodeReading:
         kubelet_flags=_flags(files),
         cpu_state=_text(files, "kubelet/cpu_manager_state"),
         memory_state=_text(files, "kubelet/memory_manager_state"),
+        device_state=_text(files, f"kubelet/{DEVICES}"),
         containers=runtime,
         pods=parts.pods(pods, runtime, groups),
         pod_folders=parts.pod_folders(),
@@ -84,7 +86,8 @@ def reading_of(files: dict[str, bytes], *, whole: bool = True) -> NodeReading:
         allocated_pods=_text(files, "kubelet/allocated_pods_state"),
         actuated_pods=_text(files, "kubelet/actuated_pods_state"),
         pod_resources=listed,
-        allocatable_cpus=allocatable,
+        allocatable_cpus=allocatable.cpus,
+        allocatable_devices=allocatable.devices,
         cgroups=groups,
         threads=None if threads is None else parts.threads(_threads(threads), groups),
         log_names=_log_names(about),

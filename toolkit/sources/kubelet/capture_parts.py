@@ -7,9 +7,11 @@ cgroups of containers, would promise nothing, and so find nothing wrong.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from toolkit.errors import InputError
+from toolkit.model.claims import AssignedDevice
 from toolkit.model.node_reading import (
     CgroupHierarchies,
     MissingPart,
@@ -38,6 +40,14 @@ FORMS = {
 """By file: the part that is missing without it, and what its JSON is."""
 SYSFS = "/sys/devices/system/"
 NONE_LISTED = "the kubelet lists none, while the node runs some"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocatable:
+    """The answer of ``GetAllocatableResources``; ``None``: it was not asked for, or the kubelet has none."""
+
+    cpus: tuple[int, ...] | None = None
+    devices: tuple[AssignedDevice, ...] | None = None
 
 
 class Parts:
@@ -109,22 +119,24 @@ class Parts:
 
     def pod_resources(
         self, answers: object, node: object, runtime: Sequence[RuntimeContainer] | None
-    ) -> tuple[tuple[PodResourcesContainer, ...] | None, tuple[int, ...] | None]:
-        """Return what the kubelet's socket lists, and which CPUs can be allocated. It lists all that runs."""
+    ) -> tuple[tuple[PodResourcesContainer, ...] | None, Allocatable]:
+        """Return what the kubelet's socket lists, and what can be allocated. It lists all that runs."""
         said = {"List": mapping(node).get("podresources"), "GetAllocatableResources": mapping(node).get("allocatable")}
         said = said if answers is None else mapping(answers)
         listed, whole = said.get("List"), said.get("GetAllocatableResources")
         try:
             found = None if listed is None else runtime_json.pod_resources(listed)
-            cpus = None if whole is None else runtime_json.cpu_ids(whole)
+            free = Allocatable()
+            if whole is not None:
+                free = Allocatable(cpus=runtime_json.cpu_ids(whole), devices=runtime_json.devices(whole))
         except InputError as error:
             self.miss("pod_resources", str(error))
-            return None, None
+            return None, Allocatable()
         runs = any(one.pod_uid and not one.sandbox and one.state in ("running", "") for one in runtime or ())
         if found == () and runs:
             self.miss("pod_resources", NONE_LISTED)
             found = None
-        return found, cpus
+        return found, free
 
     def cgroups(self, tree: object) -> CgroupHierarchies | None:
         """Return the control files of ``cgroup.json``."""

@@ -20,7 +20,16 @@ from toolkit.host.privileges import Cap, how_to_get
 from toolkit.model.node_reading import KUBELET_STARTED, MEMORY_WRITTEN, STATE_REWRITTEN, STATE_WRITTEN, NodeReading
 from toolkit.model.state_files import CPU_FILE, MEMORY_FILE
 from toolkit.sources import nri
-from toolkit.sources.kubelet import allocated, config_files, kept, live_files, pinned_by, pod_folders, pod_list
+from toolkit.sources.kubelet import (
+    allocated,
+    config_files,
+    devices,
+    kept,
+    live_files,
+    pinned_by,
+    pod_folders,
+    pod_list,
+)
 from toolkit.sources.kubelet.absent_parts import allocates
 from toolkit.sources.kubelet.bundle import MAIN_CONFIG, reading_of
 from toolkit.sources.kubelet.configuration import KubeletConfiguration, configuration_of
@@ -118,6 +127,7 @@ class LiveNode:
         self._metrics()
         self._allocated()
         self._pinners()
+        self._devices()
         self._at("cgroup_read")
         root = self.root
         cgroups = live_files.cgroup_files(root) if self.memory is None else self.memory.cpusets(self.tops)
@@ -226,6 +236,20 @@ class LiveNode:
         again = {} if self.memory is not None else pinner_files(self.places)[0]
         if again.get(nri.FILE, b"") != self.files.get(nri.FILE, b"") and nri.FILE in again:
             self.files[nri.FILE_AFTER] = again[nri.FILE]
+
+    def _devices(self) -> None:
+        """Take what has which device; a follower learns that from pod-resources. Without plugins there is no file."""
+        folder = self.places.kubelet_root or self.places.below(DEFAULT_ROOT)
+        path, name = folder / devices.FOLDER / devices.FILE, f"kubelet/{devices.FILE}"
+        if self.memory is not None or not os.path.lexists(self.places.target(path)):
+            return
+        data = self._file("device_state", path, name)
+        try:
+            if data is not None:
+                self.files[name] = _json(devices.kept_file(data, self.places.of_node(path)))
+        except InputError as error:
+            del self.files[name]
+            self._miss("device_state", str(error))
 
     def _metrics(self) -> None:
         """Take the kubelet's own gauges right after the state file was read: the two are compared."""

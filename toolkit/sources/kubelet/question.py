@@ -6,11 +6,12 @@ Not a scenario to run: it has no workloads and no controls.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from toolkit.allocation.checkpoint.found import Checkpoints
+from toolkit.allocation.device.manager import Device
 from toolkit.errors import InputError
 from toolkit.kubernetes.feature_gates import FeatureGates
 from toolkit.kubernetes.kubelet_fields import field_lines, unread_lines
@@ -21,9 +22,9 @@ from toolkit.kubernetes.releases import DECISIONS, SIDECARS, series_text
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
-from toolkit.sources.kubelet.bundle import read_capture
 from toolkit.sources.kubelet.bundle_machine import capture_topology
 from toolkit.sources.kubelet.configuration import KubeletConfiguration, file_names, load_configuration
+from toolkit.sources.kubelet.devices import Owners, devices_held
 from toolkit.sources.kubelet.json_parts import items, mapping
 from toolkit.sources.kubelet.settings import configuration_in, unread
 from toolkit.sources.pod_files import checked, load_pods
@@ -34,11 +35,14 @@ NAME = "kubelet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What a captured node's pods hold.
+    """What a node's pods hold.
 
     :param known: how many of the scenario's pods, from the first, the node knows. :param files: its state files.
     :param containers: the runtime's, id to (pod uid, name). :param refused: uid to reason and message of pods that the
         node did not admit. :param ended: names of pods that have ended and that it lists still.
+    :param devices: that its plugins have registered. :param owners: whose they are: (pod uid, container) to resource to
+        ids.
+    :param own: whether configuration and machine are the node's own; else a kubelet is started over its state.
     """
 
     known: int
@@ -46,11 +50,14 @@ class Held:
     containers: Mapping[str, tuple[str, str]]
     refused: Mapping[str, tuple[str, str]]
     ended: tuple[str, ...] = ()
+    devices: tuple[Device, ...] = ()
+    owners: Owners = field(default_factory=dict)
+    own: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked. :param held: what the captured node's pods hold; ``None``: an empty node is asked.
+    """What is asked. :param held: what the node's pods hold; ``None``: an empty node is asked.
 
     :param topology: the capture's machine, if it is asked for. :param warnings: one line each.
     :param version: of the kubelet; empty: not known. :param cgroup_root: its ``cgroupRoot``.
@@ -69,79 +76,103 @@ def ask(
     config: Path | None = None,
     drop_ins: Path | None = None,
     pods: Path | None = None,
-    capture: Path | None = None,
+    reading: NodeReading | None = None,
+    where: str = "",
     version: str = "",
     machine: bool = True,
-    state: bool = False,
+    drained: bool = False,
 ) -> Question:
-    """Read configuration and pods; what is not given comes from the capture.
+    """Read configuration and pods; what is not given comes from the node.
 
     :param drop_ins: directory whose files are merged over ``config``.
-    :param version: of the kubelet, where it is known; else that which the capture says.
-    :param machine: whether the capture's machine is asked about, too.
-    :param state: whether the node is asked as it was captured, with what its pods hold: ``pods`` come beside these.
-    :raises InputError: a file is wrong, or neither given nor in the capture.
+    :param reading: a node, captured or live. :param where: it, for messages.
+    :param version: of the kubelet, where it is known; else that which the node says.
+    :param machine: whether the node's machine is asked about, too.
+    :param drained: whether an empty node is asked; else one with what its pods hold: ``pods`` come beside these.
+    :raises InputError: a file is wrong, or neither given nor known of the node.
     """
-    reading = None if capture is None else read_capture(capture)
-    found = load_configuration(config, drop_ins) if config is not None else _captured(reading, str(capture))
+    found = load_configuration(config, drop_ins) if config is not None else _captured(reading, where)
     new = load_pods(pods, read_offered_pod) if pods is not None else ()
-    state = state and reading is not None and bool(reading.pods or pods is None)
-    known, over = _parted(_pods(reading, str(capture)) if state or pods is None else ())
+    state = not drained and reading is not None and bool(reading.pods or pods is None)
+    known, over = _parted(_pods(reading, where) if state or pods is None else ())
     wanted, past = _parted(new)
     manifests = (*known, *wanted)
     if not manifests:
-        raise InputError(str(pods or capture), "only pods that have ended", "one that has not")
-    held = _held(reading, known, over) if state and reading is not None else None
-    version = version or (_said(reading, str(capture)) if reading is not None else "")
+        raise InputError(str(pods or where), "only pods that have ended", "one that has not")
+    held = None
+    if state and reading is not None:
+        held = _held(reading, known, over, own=config is None and machine)
+    version = version or (_said(reading, where) if reading is not None else "")
     asked = found.node.of_series(series_of(version, "--kubelet-version")) if version else found.node
     fields, warnings = _for_the_model(found.fields, asked.feature_gates, version)
     warnings = (*_of_release(found, asked, manifests, version), *warnings)
-    files = str(capture) if config is None else file_names(config, drop_ins)
-    beside = f"{capture} and {pods}" if held is not None and pods is not None else f"{pods or capture}"
+    files = where if config is None else file_names(config, drop_ins)
+    beside = f"{where} and {pods}" if held is not None and pods is not None else f"{pods or where}"
     title = f"{files}, pods of {beside}"
-    topology = capture_topology(reading, str(capture)) if reading is not None and machine else None
     scenario = Scenario(
         name=NAME, title=title, kubelet=fields, kubelet_version=version, pods=manifests, of_kubelet=True
     )
-    root = found.cgroup_root
     left_out = _left_out((*over, *past) if held is None else past)
     return Question(
         scenario=scenario,
-        cgroup_root=root,
+        cgroup_root=found.cgroup_root,
         version=version,
         held=held,
-        topology=topology,
-        warnings=(*warnings, *left_out, *_devices(manifests)),
+        topology=capture_topology(reading, where) if reading is not None and machine else None,
+        warnings=(
+            *warnings,
+            *left_out,
+            *(_not_listed(reading, where) if held is None and not drained else ()),
+            *_devices(manifests, held.devices if held is not None else ()),
+        ),
     )
 
 
-def _held(reading: NodeReading, known: Sequence[Mapping[str, Any]], ended: Sequence[Mapping[str, Any]]) -> Held:
+def _held(
+    reading: NodeReading, known: Sequence[Mapping[str, Any]], ended: Sequence[Mapping[str, Any]], *, own: bool
+) -> Held:
     refused = {}
     for pod in known:
         status = mapping(pod.get("status"))
         if status.get("phase") == "Failed":
-            refused[str(pod["metadata"].get("uid") or pod["metadata"]["name"])] = (
-                str(status.get("reason") or "Failed"),
-                str(status.get("message") or ""),
-            )
+            refused[_uid(pod)] = str(status.get("reason") or "Failed"), str(status.get("message") or "")
+    names = {(str(pod["metadata"].get("namespace") or "default"), str(pod["metadata"]["name"])): pod for pod in known}
+    devices, owners = devices_held(reading, {name: _uid(pod) for name, pod in names.items()})
     return Held(
         known=len(known),
         files=Checkpoints(reading.cpu_state, reading.memory_state),
         containers={one.id: (one.pod_uid, one.name) for one in reading.containers or ()},
         refused=refused,
         ended=tuple(printable(str(pod["metadata"]["name"])) for pod in ended),
+        devices=devices,
+        owners=owners,
+        own=own,
     )
 
 
-def _devices(pods: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Name the pods that ask for devices: which ones a node has is in none of the files."""
+def _uid(pod: Mapping[str, Any]) -> str:
+    return str(pod["metadata"].get("uid") or pod["metadata"]["name"])
+
+
+def _not_listed(reading: NodeReading | None, where: str) -> tuple[str, ...]:
+    """Say that a node's state is not begun with, because its pods are not known."""
+    if reading is None or reading.cpu_state is None:
+        return ()
+    return (f"{where}: its pods are not known: the plan begins with an empty node, whatever its state file says",)
+
+
+def _devices(pods: Sequence[Mapping[str, Any]], registered: Sequence[Device]) -> tuple[str, ...]:
+    """Name the pods that ask for devices of which nothing says that the node has any: a kubelet, too, admits them as if
+    they had not asked.
+    """
+    known = {device.resource for device in registered}
     asked: dict[str, set[str]] = {}
     for pod in pods:
         spec = mapping(pod.get("spec"))
         for one in (*items(spec.get("initContainers")), *items(spec.get("containers"))):
             limits = mapping(mapping(mapping(one).get("resources")).get("limits"))
             for name in limits:
-                if "/" in name and not name.partition("/")[0].endswith("kubernetes.io"):
+                if "/" in name and not name.partition("/")[0].endswith("kubernetes.io") and name not in known:
                     asked.setdefault(name, set()).add(str(pod["metadata"]["name"]))
     return tuple(
         f"no device {printable(name)} is known here: planned as if it were not asked for: "
@@ -152,7 +183,7 @@ def _devices(pods: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def _captured(reading: NodeReading | None, where: str) -> KubeletConfiguration:
     if reading is None:
-        raise InputError("--kubelet-config", "not given", "a KubeletConfiguration file, or --capture")
+        raise InputError("--kubelet-config", "not given", "a KubeletConfiguration file, --capture or --kubelet")
     if problem := unread(reading):
         raise InputError(where, problem, "kubelet/config.yaml in it, or --kubelet-config FILE")
     return configuration_in(reading, f"{where}: ")
@@ -173,9 +204,9 @@ def _said(reading: NodeReading, where: str) -> str:
 def _pods(reading: NodeReading | None, where: str) -> tuple[dict[str, Any], ...]:
     """Return the captured pods in the order in which the kubelet saw them."""
     if reading is None:
-        raise InputError("--pods", "not given", "Pod manifests, or --capture")
+        raise InputError("--pods", "not given", "Pod manifests, --capture or --kubelet")
     if not reading.pods:
-        raise InputError(where, "no pods in it", "pods.json, or --pods DIR")
+        raise InputError(where, "its pods are not known", "pods.json in a capture, --kubelet-pods URL, or --pods DIR")
     return tuple(sorted(checked(reading.pods, f"{where}: pods.json"), key=_seen))
 
 

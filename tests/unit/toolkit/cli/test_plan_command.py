@@ -16,7 +16,7 @@ from toolkit.sources.kubelet.bundle_files import read_bundle_files
 DATA = Path(__file__).resolve().parents[3] / "data"
 CAPTURE = DATA / "captures" / "B1-4-gmix-and-rejections.tar.gz"
 """Two nodes of four CPUs; full-pcpus-only, single-numa-node, 0-1 reserved."""
-EMPTY = ("--capture", CAPTURE, "--kubelet-config", DATA / "kubelet" / "config.yaml")
+EMPTY = ("--capture", CAPTURE, "--drained", "--kubelet-config", DATA / "kubelet" / "config.yaml")
 """The same node without what its pods hold: a configuration that is given is asked about as of an empty node."""
 SCENARIOS = Path(validators.__file__).parent / "scenarios"
 PODS = """
@@ -83,7 +83,9 @@ def test_a_captured_node_is_planned_as_its_kubelet_decided(name: str) -> None:
 
 def test_configuration_and_pods_of_files_on_another_machine(pods: Path) -> None:
     """What is given goes before what the capture holds; a pod that the kubelet refuses is an answer."""
-    document = answer("--capture", CAPTURE, "--kubelet-config", DATA / "kubelet" / "config.yaml", "--pods", pods)
+    document = answer(
+        "--capture", CAPTURE, "--drained", "--kubelet-config", DATA / "kubelet" / "config.yaml", "--pods", pods
+    )
     first, second = document["plan"]["pods"]
     assert (first["name"], first["admitted"], first["reason"]) == ("odd", False, "SMTAlignmentError")
     assert second["containers"][0]["cpus"] == "2-3"
@@ -91,7 +93,7 @@ def test_configuration_and_pods_of_files_on_another_machine(pods: Path) -> None:
 
 def test_what_changes_with_an_option(pods: Path) -> None:
     """Without full-pcpus-only the odd pod comes in, and takes half a core from the other."""
-    document = answer("--capture", CAPTURE, "--pods", pods, "--diff", "full-pcpus-only=false")
+    document = answer("--capture", CAPTURE, "--pods", pods, "--drained", "--diff", "full-pcpus-only=false")
     rows = {
         (row["pod"], row["container"], row["what"]): (row["before"], row["after"]) for row in document["differences"]
     }
@@ -99,7 +101,7 @@ def test_what_changes_with_an_option(pods: Path) -> None:
     assert rows["odd", "main", "CPUs"] == (None, "2")
     assert rows["(node)", None, "shared pool"] == ("4-7", "3,6-7")
     assert rows["whole", "main", "CPUs"] == ("2-3", "4-5")
-    text = plan("--capture", CAPTURE, "--pods", pods, "--diff", "full-pcpus-only=false").stdout
+    text = plan("--capture", CAPTURE, "--pods", pods, "--drained", "--diff", "full-pcpus-only=false").stdout
     assert "SMTAlignmentError" in text
     assert "v1.36.2" in text
     assert max(len(line) for line in text.splitlines() if "  " in line) <= 80
@@ -107,14 +109,14 @@ def test_what_changes_with_an_option(pods: Path) -> None:
 
 def test_an_option_that_changes_nothing(pods: Path) -> None:
     """Where both plans are equal the answer is a sentence, and an empty list."""
-    arguments = ("--capture", CAPTURE, "--pods", pods, "--diff", "full-pcpus-only=true")
+    arguments = ("--capture", CAPTURE, "--pods", pods, "--drained", "--diff", "full-pcpus-only=true")
     assert answer(*arguments)["differences"] == []
     assert "Nothing changes" in plan(*arguments).stdout
 
 
 def test_an_option_that_changes_a_guarantee_alone(pods: Path) -> None:
     """The pod has whole cores with and without the option, which guarantees them: that is not nothing."""
-    arguments = ("--capture", CAPTURE, "--pods", pods / "10-both.yaml", "--diff", "full-pcpus-only=false")
+    arguments = ("--capture", CAPTURE, "--drained", "--pods", pods / "10-both.yaml", "--diff", "full-pcpus-only=false")
     (pods / "10-both.yaml").write_text(PODS.replace('"1"', '"2"'))
     rows = answer(*arguments)["differences"]
     assert {(row["what"], row["before"], row["after"]) for row in rows} == {("guaranteed", "smt, numa", "numa")}
@@ -176,7 +178,7 @@ def test_a_pod_that_has_ended_holds_no_cpus(tmp_path: Path, phase: str, *, ran: 
 )
 def test_options_that_cannot_be_switched_on(pods: Path, change: str, message: str) -> None:
     """One line, exit code 2: a misspelt option, no value, a wrong one, a kubelet that would not start."""
-    result = plan("--capture", CAPTURE, "--pods", pods, "--diff", change)
+    result = plan("--capture", CAPTURE, "--pods", pods, "--drained", "--diff", change)
     assert result.exit_code == 2
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -186,7 +188,7 @@ def test_options_that_cannot_be_switched_on(pods: Path, change: str, message: st
 def test_gates_of_a_distribution_are_warned_of(pods: Path, tmp_path: Path, version: list[str]) -> None:
     """As OpenShift's kubelet does, which starts with them; the plan is that of the configuration without them."""
     config, own = tmp_path / "config.yaml", (DATA / "kubelet" / "config.yaml").read_text()
-    arguments = ("--capture", CAPTURE, "--kubelet-config", config, "--pods", pods, *version)
+    arguments = ("--capture", CAPTURE, "--drained", "--kubelet-config", config, "--pods", pods, *version)
     config.write_text(own + "featureGates: {GatewayAPI: true, AzureWorkloadIdentity: false, PodLevelResources: true}\n")
     made = plan(*arguments)
     assert made.exit_code == 0
@@ -214,7 +216,7 @@ def test_a_kubelet_of_another_version_is_warned_of(pods: Path, tmp_path: Path) -
     """Its own feature gates are left out with a warning; a v1.36 with them would not start."""
     config = tmp_path / "config.yaml"
     config.write_text((DATA / "kubelet" / "config.yaml").read_text() + "featureGates: {OfTomorrow: true}\n")
-    arguments = ("--capture", CAPTURE, "--kubelet-config", config, "--pods", pods)
+    arguments = ("--capture", CAPTURE, "--drained", "--kubelet-config", config, "--pods", pods)
     same = plan(*arguments, "--kubelet-version", "v1.36.0")
     assert same.exit_code == 2
     assert "unrecognized feature gate: OfTomorrow" in same.stderr
@@ -241,7 +243,15 @@ def planned_as(version: str, tmp_path: Path, config: str, pod: str) -> Any:
     head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
     (tmp_path / "config.yaml").write_text(head + "cpuManagerPolicy: static\nreservedSystemCPUs: '0'\n" + config)
     (tmp_path / "pod.yaml").write_text(f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {pod}\n")
-    arguments = ("--capture", CAPTURE, "--kubelet-config", tmp_path / "config.yaml", "--pods", tmp_path / "pod.yaml")
+    arguments = (
+        "--capture",
+        CAPTURE,
+        "--drained",
+        "--kubelet-config",
+        tmp_path / "config.yaml",
+        "--pods",
+        tmp_path / "pod.yaml",
+    )
     return plan(*arguments, "--kubelet-version", version, "--json")
 
 
@@ -407,7 +417,7 @@ def test_a_mistyped_field_is_said(tmp_path: Path, pods: Path) -> None:
     folder.mkdir()
     config.write_text(f"{head}cpuManagerPolicy: static\nreservedCpus: 0-4\nkubeReserved: {{cpu: 500m}}\n")
     (folder / "10.conf").write_text(f"{head}topologyManagerPolicies: restricted\n")
-    ended = plan("--capture", CAPTURE, "--kubelet-config", config, "--config-dir", folder, "--pods", pods)
+    ended = plan("--capture", CAPTURE, "--drained", "--kubelet-config", config, "--config-dir", folder, "--pods", pods)
     assert ended.exit_code == 0
     assert f"{config}: reservedCpus is no field of KubeletConfiguration: a kubelet goes on without it" in ended.stderr
     assert "(did you mean reservedSystemCPUs?)" in ended.stderr

@@ -48,7 +48,7 @@ def test_more_than_the_node_has_is_refused_as_the_kubelet_refuses_it(tmp_path: P
         for i, amount in enumerate(("5000", "1", "1"))
     ]
     (tmp_path / "pods.yaml").write_text(json.dumps({"apiVersion": "v1", "kind": "PodList", "items": crowd}))
-    document = answer("--capture", CAPTURE, "--pods", tmp_path / "pods.yaml", "--diff", "maxPods=1")
+    document = answer("--capture", CAPTURE, "--pods", tmp_path / "pods.yaml", "--drained", "--diff", "maxPods=1")
 
     reasons = [(pod["name"], pod["reason"]) for pod in document["plan"]["pods"]]
     assert reasons == [("p0", "OutOfcpu"), ("p1", ""), ("p2", "")]
@@ -76,7 +76,7 @@ def test_a_drop_in_directory_goes_over_the_file(pods: Path, tmp_path: Path) -> N
     (drop_ins / "30.yaml").write_text("no configuration")
     files = ("--kubelet-config", tmp_path / "config.yaml", "--config-dir", drop_ins)
 
-    assert answer("--capture", CAPTURE, "--pods", pods, *files)["plan"]["reserved_cpus"] == "4-5"
+    assert answer("--capture", CAPTURE, "--drained", "--pods", pods, *files)["plan"]["reserved_cpus"] == "4-5"
     (drop_ins / "20-b.conf").write_text(HEAD + "reservedSystemCPUs: [4]\n")
     wrong = plan("--capture", CAPTURE, "--pods", pods, *files)
     assert wrong.exit_code == 2

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.toolkit.cli.command_line import pinproof
-from tests.unit.toolkit.sources.edited import DATA, STATE, Files, capture, configure
+from tests.unit.toolkit.sources.edited import DATA, STATE, Files, capture, configure, part
 
 CAPTURES = sorted(path.name.removesuffix(".tar.gz") for path in DATA.glob("[AB]*.tar.gz"))
 POD = """
@@ -136,11 +136,95 @@ def test_a_device_that_is_not_known_gets_a_word(tmp_path: Path) -> None:
     assert "no device intel.com/sriov is known here: planned as if it were not asked for: newg" in said
 
 
-def test_another_configuration_is_asked_about_as_of_an_empty_node(tmp_path: Path) -> None:
-    """What pods hold under one configuration says nothing about another."""
+def test_another_configuration_is_started_over_the_state(tmp_path: Path) -> None:
+    """What pods hold they keep; ``--drained`` asks an empty node; one that does not start over the state is refused."""
     files = capture("B1-5")
     configure(files, 'full-pcpus-only: "true"', 'full-pcpus-only: "false"')
     folder = written(files, tmp_path)
-    fresh = pinproof("plan", "--capture", folder, "--kubelet-config", folder / "kubelet/config.yaml", "--json")
-    pods = {pod["name"]: pod for pod in json.loads(fresh.stdout)[0]["plan"]["pods"]}
-    assert pods["gmix-node1"]["containers"][0]["assigned"] == "2-3"
+    words = "plan", "--capture", folder, "--kubelet-config", folder / "kubelet/config.yaml", "--json"
+    for more, cpus in (((), "4-5"), (("--drained",), "2-3")):
+        pods = {pod["name"]: pod for pod in json.loads(pinproof(*words, *more).stdout)[0]["plan"]["pods"]}
+        assert pods["gmix-node1"]["containers"][0]["assigned"] == cpus
+    configure(files, 'cpuManagerPolicy: "static"', 'cpuManagerPolicy: "none"')
+    configure(files, "cpuManagerPolicyOptions:", "x:")
+    refused = pinproof(*words[:2], written(files, tmp_path), *words[3:])
+    assert (refused.exit_code, "or --drained" in refused.stderr, refused.stderr.count("\n")) == (2, True, 1)
+
+
+@pytest.mark.parametrize(("more", "reason"), [((), "OutOfpods"), (("--drained",), "")])
+def test_a_change_is_asked_about_beside_what_pods_hold(tmp_path: Path, more: tuple[str, ...], reason: str) -> None:
+    """A kubelet that is restarted with it: of those that run some find no room any more, and new ones none."""
+    (tmp_path / "new.yaml").write_text(POD.replace("MEMORY", "64Mi"))
+    (path,) = DATA.glob("B1-5*.tar.gz")
+    words = "--capture", path, "--pods", tmp_path / "new.yaml", "--diff", "maxPods=1", "--json"
+    document = json.loads(pinproof("plan", *words, *more).stdout)[0]
+    pods = {pod["name"]: pod for pod in document["after"]["pods"]}
+    assert pods["newg"]["reason"] == reason
+
+
+def test_a_state_is_not_begun_with_where_no_pods_are_known(tmp_path: Path) -> None:
+    """Whose CPUs these are is not known then: that is said."""
+    files = capture("B1-5")
+    del files["pods.json"]
+    (tmp_path / "new.yaml").write_text(POD.replace("MEMORY", "64Mi"))
+    said = pinproof("plan", "--capture", written(files, tmp_path / "c"), "--pods", tmp_path / "new.yaml").stderr
+    assert "its pods are not known: the plan begins with an empty node" in said
+
+
+NIC = "example.com/nic"
+WANTS = """
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec: {containers: [{name: main, image: x, resources: {limits: {cpu: "1", memory: 64Mi, example.com/nic: 1}}}]}
+"""
+
+
+def device_state(files: Files, taken: dict[str, list[str]], *registered: str) -> None:
+    """Write the Device Manager's file: what a container of ``gf-node1`` has, by NUMA node."""
+    pods = json.loads(files["pods.json"])["items"]
+    (uid,) = (pod["metadata"]["uid"] for pod in pods if pod["metadata"]["name"] == "gf-node1")
+    entry = {"PodUID": uid, "ContainerName": "main", "ResourceName": NIC, "DeviceIDs": taken, "AllocResp": "x"}
+    data = {"PodDeviceEntries": [entry], "RegisteredDevices": {NIC: list(registered)}}
+    files["kubelet/kubelet_internal_checkpoint"] = json.dumps({"Data": data, "Checksum": 1}).encode()
+
+
+def test_devices_that_are_taken_are_not_given_again(tmp_path: Path) -> None:
+    """By the Device Manager's file; a device that pod-resources knows pulls CPUs to its node."""
+    files = capture("B1-5")
+    configure(files, 'full-pcpus-only: "true"', 'full-pcpus-only: "false"')
+    device_state(files, {"0": ["n0"]}, "n0", "n1")
+    with part(files, "podresources.json") as said:
+        whole = [("n0", 0), ("n1", 1)]
+        said["GetAllocatableResources"]["devices"] = [
+            {"resourceName": NIC, "deviceIds": [name], "topology": {"nodes": [{"ID": str(node)}]}}
+            for name, node in whole
+        ]
+    (tmp_path / "new.yaml").write_text("---".join(WANTS.replace("NAME", name) for name in ("first", "second")))
+    ended = pinproof("plan", "--capture", written(files, tmp_path / "c"), "--pods", tmp_path / "new.yaml", "--json")
+    pods = {pod["name"]: pod for pod in json.loads(ended.stdout)[0]["plan"]["pods"]}
+    assert "no device" not in ended.stderr
+    # CPUs 0-3 are node 0, where n0 is taken; 6-7 are left on node 1.
+    assert pods["first"]["containers"][0]["assigned"] in ("6", "7")
+    assert (pods["second"]["admitted"], pods["second"]["reason"]) == (False, "TopologyAffinityError")
+
+
+@pytest.mark.parametrize("form", ["V1", "unread", "torn"])
+def test_devices_are_known_by_older_files_and_by_pod_resources(tmp_path: Path, form: str) -> None:
+    """Lists without NUMA nodes, before v1.20; where the file makes no sense the other word counts."""
+    files = capture("B1-5")
+    device_state(files, {}, "n0")
+    if form == "V1":
+        name = "kubelet/kubelet_internal_checkpoint"
+        files[name] = files[name].replace(b'"DeviceIDs": {}', b'"DeviceIDs": ["n0"]')
+    else:
+        files["kubelet/kubelet_internal_checkpoint"] = b"{"
+        with part(files, "podresources.json") as said:
+            (pod,) = (one for one in said["List"]["podResources"] if one["name"] == "gf-node1")
+            pod["containers"][0]["devices"] = [{"resourceName": NIC, "deviceIds": ["n0"]}]
+    if form == "unread":
+        del files["kubelet/kubelet_internal_checkpoint"]
+    (tmp_path / "new.yaml").write_text(WANTS.replace("NAME", "first").replace('cpu: "1"', "cpu: 100m"))
+    ended = pinproof("plan", "--capture", written(files, tmp_path / "c"), "--pods", tmp_path / "new.yaml", "--json")
+    pods = {pod["name"]: pod for pod in json.loads(ended.stdout)[0]["plan"]["pods"]}
+    assert "requested number of devices unavailable for example.com/nic" in pods["first"]["message"]
