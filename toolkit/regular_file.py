@@ -10,6 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from toolkit.errors import InputError
+
+MAX_BYTES = 16 * 1024 * 1024
+"""Of a file of the kernel's, or of one that a user has named."""
+_PART = 1 << 16
+
 
 def regular_descriptor(path: Path | str) -> int:
     """Open a regular file to read, and return its descriptor, which the caller closes.
@@ -50,3 +56,42 @@ def read_regular(path: Path | str, most_bytes: int) -> bytes:
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"more than {most_bytes} bytes", str(path))
     return content
+
+
+def read_bytes(path: Path | str) -> tuple[bytes | None, str]:
+    """Return a regular file's bytes without waiting on it, never through a link; else ``None`` and why."""
+    try:
+        return read_regular(path, MAX_BYTES), ""
+    except (OSError, ValueError) as error:
+        return None, getattr(error, "strerror", None) or str(error)
+
+
+def bytes_of(path: Path, expected: str) -> bytes:
+    """Return the same of a file that the user named, through links: a pod's own token is one.
+
+    :raises InputError: it cannot be read.
+    """
+    data, problem = read_bytes(os.path.realpath(path))
+    if data is None:
+        raise InputError(str(path), problem, expected)
+    return data
+
+
+def small_file(path: str) -> bytes | None:
+    """Read the same of one of thousands; ``None``: it cannot be read."""
+    try:
+        descriptor = regular_descriptor(path)
+    except (OSError, ValueError):
+        return None
+    try:
+        found = os.read(descriptor, _PART)
+        # A file of the kernel's may give less than was asked for in the middle: only nothing is the end.
+        while part := os.read(descriptor, _PART) if found else b"":
+            found += part
+            if len(found) > MAX_BYTES:
+                return None
+        return found
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)

@@ -20,9 +20,8 @@ from pathlib import Path
 
 from tests.benchmarks.kubelet_tree import kubelet_node
 from toolkit.model.cpuset import CpuSet
-from toolkit.sources.kubelet.follow import KubeletSource
+from toolkit.sources.kubelet.follow import EVERY_MAX_S, SHARE, KubeletSource
 from toolkit.sources.kubelet.places import Places
-from toolkit.sources.kubelet.reading_pace import EVERY_MAX_S, SHARE
 from toolkit.sources.live_source import EVERY_S
 
 READINGS = 20

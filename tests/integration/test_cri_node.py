@@ -18,7 +18,7 @@ from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.cli.main import cli
 from toolkit.model.cpuset import CpuSet
-from toolkit.sources.kubelet.bundle_files import read_bundle_files
+from toolkit.sources.kubelet.files.capture import read_bundle_files
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]
 

@@ -16,8 +16,7 @@ from tests.integration.capture_cases import (
     CASES,
 )
 from toolkit.cli.main import cli
-from toolkit.sources.kubelet.archive import packed
-from toolkit.sources.kubelet.bundle_files import read_bundle_files
+from toolkit.sources.kubelet.files.capture import packed, read_bundle_files
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]
 

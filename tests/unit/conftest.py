@@ -12,7 +12,7 @@ from toolkit.model.measures import find
 from toolkit.model.verdict import Verdict
 from toolkit.report import metrics_server
 from toolkit.sources import engine_socket, grpc_socket
-from toolkit.sources.kubelet import endpoint
+from toolkit.sources.kubelet.files import endpoint
 from validators.rule import Rule
 
 PATIENCE_S = 900.0

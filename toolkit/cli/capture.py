@@ -12,11 +12,11 @@ from toolkit.cli.common import json_option, print_json, say
 from toolkit.cli.node_options import node_options, say_missing
 from toolkit.disk import why_not_writable, write_atomically, write_output
 from toolkit.errors import InputError
-from toolkit.sources.kubelet.archive import packed
-from toolkit.sources.kubelet.bundle import reading_of
-from toolkit.sources.kubelet.claims import node_claims
-from toolkit.sources.kubelet.live import SCHEMA, node_files, nothing, says_anything
+from toolkit.sources.kubelet.files.capture import packed
+from toolkit.sources.kubelet.files.live import SCHEMA, node_files
 from toolkit.sources.kubelet.places import Places
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import nothing, reading_of, says_anything
 from toolkit.text.names import from_path, printable
 from toolkit.verbs import VERBS
 

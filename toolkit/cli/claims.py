@@ -12,11 +12,10 @@ from toolkit.cli.source_options import Chosen, observed, source_options
 from toolkit.errors import InputError
 from toolkit.report.layout import table
 from toolkit.sources.claims_yaml import claims_yaml
-from toolkit.sources.kubelet.bundle import read_capture
-from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.document import COLUMNS, claims_data, claims_rows
-from toolkit.sources.kubelet.live import nothing, read_live, says_anything
 from toolkit.sources.kubelet.places import Places
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import nothing, read_capture, read_live, says_anything
 from toolkit.sources.reading_document import COLUMNS as SOURCE_COLUMNS
 from toolkit.sources.reading_document import reading_data, reading_rows
 from toolkit.verbs import VERBS

@@ -15,9 +15,9 @@ from toolkit.model.result import Result, make_result
 from toolkit.report.result import result_data
 from toolkit.report.session_formats import render_session
 from toolkit.report.table import render_table
-from toolkit.sources.kubelet.bundle import read_capture
-from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.evidence import RULES, evidence_of
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import read_capture
 from toolkit.text.names import printable
 from toolkit.verbs import VERBS
 from validators.registry import judge, rule_named

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from toolkit import presence
 from toolkit.errors import InputError
+from toolkit.regular_file import bytes_of
 from toolkit.sources.engine_inspect import (
     Inspected,
     cgroup_of,
@@ -21,7 +22,6 @@ from toolkit.sources.engine_inspect import (
 )
 from toolkit.sources.gathered import Gathering, hierarchy_of, is_there, slice_path
 from toolkit.sources.kubelet import json_parts as part
-from toolkit.sources.kubelet.live_files import bytes_of
 from toolkit.sources.kubelet.places import PROC, Places
 from toolkit.sources.live_source import SourceReading
 from toolkit.text.names import from_text

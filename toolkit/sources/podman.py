@@ -24,6 +24,7 @@ from toolkit.model.evidence import CgroupFiles
 from toolkit.model.evidence.following import NOT_RECORDED
 from toolkit.model.memory_units import whole_pages
 from toolkit.model.runtimes import CRUN, CRUN_INNER
+from toolkit.regular_file import bytes_of
 from toolkit.sources import docker
 from toolkit.sources.engine_inspect import (
     Inspected,
@@ -35,7 +36,6 @@ from toolkit.sources.engine_inspect import (
 )
 from toolkit.sources.gathered import Gathering, amount, hierarchy_of, is_there, shares, slice_path, spelt
 from toolkit.sources.kubelet import json_parts as part
-from toolkit.sources.kubelet.live_files import bytes_of
 from toolkit.sources.kubelet.places import PROC, Places
 from toolkit.sources.live_source import SourceReading
 from toolkit.sources.programs import output_of

@@ -19,9 +19,9 @@ from toolkit.host.topology import read_topology
 from toolkit.model.claims import Claim, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.topology import Topology
+from toolkit.regular_file import bytes_of
 from toolkit.sources.gathered import Gathering, amount, hierarchy_of
 from toolkit.sources.hostlist import names_host
-from toolkit.sources.kubelet.live_files import bytes_of
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
 from toolkit.sources.programs import output_of

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolkit import presence
+from toolkit.regular_file import read_bytes
 from toolkit.sources.hostlist import names_host
-from toolkit.sources.kubelet.live_files import read_bytes
 from toolkit.sources.kubelet.places import Places
 
 FOLDERS = ("/etc/slurm", "/etc/slurm-llnl", "/run/slurm/conf", "/usr/local/etc")

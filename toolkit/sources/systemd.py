@@ -18,8 +18,8 @@ from toolkit.errors import InputError
 from toolkit.model.claims import Claim
 from toolkit.model.cpu_units import MAX_WEIGHT
 from toolkit.model.cpuset import CpuSet
+from toolkit.regular_file import bytes_of
 from toolkit.sources.gathered import Gathering, amount, hierarchy_of
-from toolkit.sources.kubelet.live_files import bytes_of
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
 from toolkit.sources.programs import output_of

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.host.sysfs import SysTree
-from toolkit.regular_file import read_regular
-from toolkit.sources.kubelet.live_files import read_bytes, small_file
+from toolkit.regular_file import read_bytes, read_regular, small_file
 
 Read = Callable[[Path], bytes | None]
 

@@ -17,10 +17,14 @@ from toolkit.model.evidence import Environment
 from toolkit.model.identity import Identity
 from toolkit.model.runtimes import RUNTIMES
 from toolkit.model.topology import Topology
-from toolkit.sources.kubelet.configuration import load_configuration
-from toolkit.sources.kubelet.flags import read_flags
-from toolkit.sources.kubelet.live_files import kubelet_arguments, kubelet_pid, process_named
-from toolkit.sources.kubelet.version import program_version, version_of
+from toolkit.sources.kubelet.configuration import load_configuration, read_flags
+from toolkit.sources.kubelet.files.process import (
+    kubelet_arguments,
+    kubelet_pid,
+    process_named,
+    program_version,
+    version_of,
+)
 
 DAEMONS = ("containerd", "crio", "dockerd", "podman")
 """Of the daemons that make containers, the first that runs is a kubelet's."""

@@ -26,9 +26,10 @@ from toolkit.host.procfs import comm
 from toolkit.host.topology import read_topology
 from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.topology import Topology
+from toolkit.regular_file import read_bytes
 from toolkit.session.planning.pinned_work import pinned_work
-from toolkit.sources.kubelet.flags import DEFAULT_ROOT, read_flags
-from toolkit.sources.kubelet.live_files import embedding, kubelet_arguments, read_bytes
+from toolkit.sources.kubelet.configuration import DEFAULT_ROOT, read_flags
+from toolkit.sources.kubelet.files.process import embedding, kubelet_arguments
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.text.names import printable

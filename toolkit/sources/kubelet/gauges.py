@@ -13,8 +13,8 @@ from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import KUBELET_START, Gauges
 from toolkit.model.state_files import CpuStateFile
-from toolkit.sources.kubelet.metrics_text import FILE
-from toolkit.sources.kubelet.settings import Settings
+from toolkit.sources.kubelet.configuration import Settings
+from toolkit.sources.kubelet.files.capture import METRICS
 
 PREFIXES = ("kubelet_cpu_manager_", "resource_manager_", KUBELET_START)
 
@@ -40,7 +40,7 @@ def unread(text: str) -> str:
     Asked with each reading of a node that is followed, while it says the same.
     """
     if not _SAMPLE.search(text):
-        return f"{FILE}: no sample in it; expected a kubelet's metrics in Prometheus's text format"
+        return f"{METRICS}: no sample in it; expected a kubelet's metrics in Prometheus's text format"
     try:
         _samples(text)
     except InputError as error:
@@ -54,7 +54,7 @@ def _samples(text: str) -> Mapping[str, float]:
     if not lines:
         return {}
     # Not at the top: see `live.py`.
-    from toolkit.sources.kubelet.metrics import gauges
+    from toolkit.sources.kubelet.files.endpoint import gauges
 
     return gauges("".join(lines))
 

@@ -28,7 +28,7 @@ class Places:
     :param metrics: the kubelet's metrics, an address or a file; ``None``: they are not read.
     :param version: the kubelet's, where neither it nor its metrics say one.
     :param pods: the kubelet's list of pods, an address or a file; ``None``: its read-only port, where it has one.
-    :param token, authority: files, for both, see :func:`toolkit.sources.kubelet.endpoint.answer_of`.
+    :param token, authority: files, for both, see :func:`toolkit.sources.kubelet.files.endpoint.answer_of`.
     """
 
     root: Path = Path("/")

@@ -100,3 +100,8 @@ def expand(cgroups_path: str) -> str:
     stems = parts[0].removesuffix(".slice").split("-")
     slices = ["-".join(stems[: i + 1]) + ".slice" for i in range(len(stems))]
     return "/" + "/".join([*slices, f"{parts[1]}-{parts[2]}.scope" if parts[1] else f"{parts[2]}.scope"])
+
+
+def is_of_pods(path: str) -> bool:
+    """Whether a cgroup, by its path below the mount, is ``kubepods`` or below one."""
+    return any(ROOT.fullmatch(part) for part in path.split("/"))

@@ -22,11 +22,16 @@ from toolkit.kubernetes.releases import DECISIONS, SIDECARS, series_text
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
-from toolkit.sources.kubelet.bundle_machine import capture_topology
-from toolkit.sources.kubelet.configuration import KubeletConfiguration, file_names, load_configuration
+from toolkit.sources.kubelet.configuration import (
+    KubeletConfiguration,
+    configuration_in,
+    file_names,
+    load_configuration,
+    unread,
+)
 from toolkit.sources.kubelet.devices import Owners, devices_held
 from toolkit.sources.kubelet.json_parts import items, mapping
-from toolkit.sources.kubelet.settings import configuration_in, unread
+from toolkit.sources.kubelet.machine import capture_topology
 from toolkit.sources.pod_files import checked, load_pods
 from toolkit.text.names import printable
 

@@ -5,15 +5,16 @@ The process that runs says which file it reads; where none runs the file in its 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from toolkit.errors import InputError
 from toolkit.kubernetes.kubelet_version import series_of
-from toolkit.sources.kubelet.configuration import KubeletConfiguration
-from toolkit.sources.kubelet.live import LiveNode
-from toolkit.sources.kubelet.live_files import embedding
+from toolkit.sources.kubelet.configuration import KubeletConfiguration, configuration_in, unread
+from toolkit.sources.kubelet.files.live import LiveNode
+from toolkit.sources.kubelet.files.process import embedding
 from toolkit.sources.kubelet.places import Places
-from toolkit.sources.kubelet.settings import configuration_in, unread
+from toolkit.sources.kubelet.reading import reading_of
 
 NO_PROCESS = "no kubelet runs here"
 
@@ -34,8 +35,11 @@ class MachineKubelet:
 def machine_kubelet(places: Places) -> MachineKubelet | None:
     """Look for it; ``None``: neither a process nor a configuration is here."""
     node = LiveNode(places)
-    reading = node.configured()
-    if not node.runs and not reading.config:
+    node.read_configuration()
+    about = json.dumps(node.about()).encode()
+    reading = reading_of(node.files | {"capture.json": about}, whole=False)
+    runs = node.pid is not None
+    if not runs and not reading.config:
         inside = embedding(node.proc)
         if not inside:
             return None
@@ -43,7 +47,7 @@ def machine_kubelet(places: Places) -> MachineKubelet | None:
         return MachineKubelet(source=inside, problem=problem)
     files = [file.name for file in reading.config or ()]
     source = " with ".join(files[:1] + [f"{len(files) - 1} drop-ins"] * (len(files) > 1)) or "its command line"
-    source = f"the running kubelet's {source}" if node.runs else f"{source}, {NO_PROCESS}"
+    source = f"the running kubelet's {source}" if runs else f"{source}, {NO_PROCESS}"
     try:
         series_of(reading.kubelet_version, source)
         version = reading.kubelet_version

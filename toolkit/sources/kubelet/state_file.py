@@ -15,9 +15,9 @@ from functools import lru_cache
 from toolkit.allocation.checkpoint.state_files import cpu_state_file
 from toolkit.model.node_reading import MEMORY_WRITTEN, STATE_WRITTEN, MissingPart
 from toolkit.model.state_files import CpuStateFile, StateReading
-from toolkit.sources.kubelet.costs import COSTS
 from toolkit.sources.kubelet.evidence import moment_of
-from toolkit.sources.kubelet.followed import Followed, states
+from toolkit.sources.kubelet.held import Followed, states
+from toolkit.sources.kubelet.promises.node import COSTS
 
 NONE = "none"
 """The policy under which a file without any CPU is a whole one."""

@@ -1,23 +1,37 @@
 """The containers of a node: cgroups below ``kubepods`` joined with what runtime, pods and log names say of them.
 
 Both drivers (``kubepods/burstable/pod<uid>/<id>`` and ``kubepods.slice/...-pod<uid>.slice/<runtime>-<id>.scope``), v2,
-v1 and hybrid. Services outside of pods are no subjects.
+v1 and hybrid. Services outside of pods are no subjects. What runs by the runtime's word and has no cgroup where pods
+are is lost; trees of pods in which no container is are left over; texts that are no list say nothing: each is named.
 
-Source: docs/facts.md "Normal on a healthy node".
+Source: docs/facts.md "Normal on a healthy node"; kubernetes ``pkg/kubelet/cm/cgroup_manager_linux.go``,
+``pod_container_manager_linux.go`` (``GetAllPodsFromCgroups`` looks below the driver's own names alone).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from toolkit.kubernetes.feature_gates import CGROUP_DRIVER_FROM_CRI
 from toolkit.model.claims import Claim, SubjectKind
-from toolkit.model.node_reading import UNIFIED, NodeReading, RuntimeContainer, ThreadReading
-from toolkit.sources.kubelet import own_cgroup
-from toolkit.sources.kubelet.allocated import allocated_names
-from toolkit.sources.kubelet.json_parts import items, mapping, text
-from toolkit.sources.kubelet.pod_paths import CONMON, CONTAINER_ID, Place, expand, place_of
-from toolkit.text.names import from_text, printable
+from toolkit.model.cpuset import CpuSet
+from toolkit.model.node_reading import (
+    UNIFIED,
+    MissingPart,
+    NodeReading,
+    PodResourcesContainer,
+    RuntimeContainer,
+    ThreadReading,
+)
+from toolkit.model.runtimes import CRUN_INNER
+from toolkit.sources.kubelet.configuration import Settings
+from toolkit.sources.kubelet.json_parts import items, mapping, parsed, text
+from toolkit.sources.kubelet.pod_paths import CONMON, CONTAINER_ID, Place, expand, place_of, pods_root, root_of
+from toolkit.sources.kubelet.pods import allocated_names, is_over, pod_documents, statuses
+from toolkit.text.names import from_text, printable, to_path
+from toolkit.text.wording import count
 
 SANDBOX = "(sandbox)"
 """How a pod's sandbox is named where a container's name stands."""
@@ -93,43 +107,9 @@ def merged_tree(reading: NodeReading) -> dict[str, dict[str, str]]:
     return found
 
 
-def pod_documents(reading: NodeReading) -> dict[str, dict[str, Any]]:
-    """Return pod documents by every uid that the pod goes by: static pods' cgroups carry their hash.
-
-    Of a pod that came by the API the hash is what its author wrote there, and never another pod's uid.
-    Source: kubernetes ``pkg/kubelet/config/common.go`` (``applyDefaults``), ``pkg/kubelet/types/pod_update.go``.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    hashes: dict[str, dict[str, Any]] = {}
-    for document in reading.pods or ():
-        metadata = mapping(document.get("metadata"))
-        annotations = mapping(metadata.get("annotations"))
-        if text(metadata.get("uid")):
-            found[text(metadata.get("uid"))] = document
-        own = text(annotations.get("kubernetes.io/config.source")) in ("file", "http")
-        if own or "kubernetes.io/config.mirror" in annotations:
-            hashes[text(annotations.get("kubernetes.io/config.hash"))] = document
-    return found | {uid: document for uid, document in hashes.items() if uid and uid not in found}
-
-
 def shown_pod(namespace: str, name: str) -> str:
     """Return how a pod is called: its namespace only where it is not the default one."""
     return printable(name if namespace in ("", "default") else f"{namespace}/{name}")
-
-
-def is_over(document: dict[str, Any]) -> bool:
-    """Return whether a pod has ended, or was never admitted."""
-    return mapping(document.get("status")).get("phase") in ("Failed", "Succeeded")
-
-
-def statuses(document: dict[str, Any]) -> dict[str, str]:
-    """Return container id to name, of all lists of statuses."""
-    status = mapping(document.get("status"))
-    found = {}
-    for name in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
-        for entry in map(mapping, items(status.get(name))):
-            found[text(entry.get("containerID")).rpartition("//")[2]] = text(entry.get("name"))
-    return found
 
 
 def subjects(reading: NodeReading) -> tuple[Subject, ...]:
@@ -203,7 +183,7 @@ def _subject(
         container = SANDBOX
     if place.monitors and listed is not None:
         container = f"({kind} of {SANDBOX if listed.sandbox else listed.name or place.id[:12]})"
-    inner = own_cgroup.limited(path, tree)
+    inner = limited(path, tree)
     return Subject(
         id=printable(key),
         kind=kind,
@@ -216,7 +196,7 @@ def _subject(
         runtime=entry,
         threads=tuple(threads),
         files=tree.get(inner or path, {}),
-        gone=reading.cgroups is not None and own_cgroup.is_gone(path, tree, entry, threads),
+        gone=reading.cgroups is not None and is_gone(path, tree, entry, threads),
         limited=from_text(inner),
         monitored=place.id if place.monitors else "",
         nameless=kind is SubjectKind.CONTAINER and not container,
@@ -279,3 +259,236 @@ def _alive(subject: Subject) -> tuple[bool, bool, bool, bool, int]:
         not subject.gone,
         (runtime.created_at_ns or 0) if runtime else 0,
     )
+
+
+Tree = Mapping[str, Mapping[str, str]]
+"""Paths to control files."""
+
+
+def limited(path: str, tree: Tree) -> str:
+    """Return the cgroup in a scope that has the limits which the scope lacks; empty: none has.
+
+    A container that may make cgroups can make one of this name, too: what the runtime has limited is the container's.
+    """
+    inner = f"{path}/{CRUN_INNER}"
+    if not path.endswith(".scope") or inner not in tree:
+        return ""
+    own = tree.get(path, {})
+    lacks = not _limits(own) and not own.get("cgroup.procs", "").strip()
+    return inner if lacks and _limits(tree[inner]) else ""
+
+
+def _limits(files: Mapping[str, str]) -> bool:
+    return bool(files.get("cpuset.cpus", "").strip()) or not files.get("cpu.max", "max").startswith("max")
+
+
+def is_gone(path: str, tree: Tree, entry: RuntimeContainer | None, threads: Sequence[ThreadReading]) -> bool:
+    """Return whether a container's cgroup is gone, or left: CRI-O keeps one that has ended until it removes it.
+
+    A kubelet updates no container that has ended: what its cgroup still says is no claim's promise. One that the
+    runtime calls ended, and in which something runs on, is there.
+    Source: cri-o ``server/container_remove.go`` (``DeleteContainer``); containerd deletes it when it ends.
+    """
+    if path not in tree:
+        return True
+    if entry is None or entry.state != "exited" or threads:
+        return False
+    inside = (files for one, files in tree.items() if one == path or one.startswith(f"{path}/"))
+    return not any(files.get("cgroup.procs", "").strip() for files in inside)
+
+
+_FILES = ("cpuset.mems.effective", "cpuset.effective_mems", "cpuset.mems")
+
+
+def nodes_above(subject: Subject, tree: dict[str, dict[str, str]]) -> CpuSet | None:
+    """Return them; ``None``: they were not read. :param tree: control files by cgroup, as claims name it."""
+    files = tree.get(subject.cgroup.rpartition("/")[0], {})
+    return next((parsed(files[name]) for name in _FILES if name in files), None) or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """One of them. :param name: pod and container. :param fresh: it may have started after the cgroups were read."""
+
+    id: str
+    name: str
+    reason: str
+    pod_uid: str
+    fresh: bool = False
+
+
+def lost(reading: NodeReading, subjects: Iterable[Subject]) -> tuple[Lost, ...]:
+    """Return the containers that run and are no subjects with a cgroup, in the runtime's order."""
+    known = {one.runtime.id: one for one in subjects if one.runtime is not None}
+    found = []
+    for entry in reading.containers or ():
+        subject = known.get(entry.id)
+        # A list without states is that of all containers of the runtime, pods' or not.
+        runs = entry.state == "running" or (not entry.state and subject is None and entry.pod_uid)
+        if entry.sandbox or not runs or not (subject is None or subject.gone):
+            continue
+        pod = shown_pod(entry.pod_namespace, entry.pod_name or entry.pod_uid)
+        name = subject.name if subject is not None else printable(f"{pod}/{entry.name or entry.id[:12]}")
+        reason = _reason(entry, subject)
+        fresh = _began_later(entry, reading)
+        found.append(Lost(id=entry.id, name=name, reason=reason, pod_uid=entry.pod_uid, fresh=fresh))
+    return tuple(found)
+
+
+def lasting(reading: NodeReading, subjects: Iterable[Subject]) -> tuple[MissingPart, ...]:
+    """Return those that one reading shows to be lost."""
+    return tuple(MissingPart(part=one.name, reason=one.reason) for one in lost(reading, subjects) if not one.fresh)
+
+
+def _reason(entry: RuntimeContainer, subject: Subject | None) -> str:
+    if subject is not None:
+        return f"its cgroup was not found: {subject.cgroup} is where the runtime has put it"
+    if not entry.cgroups_path:
+        return "its cgroup was not found: the runtime does not say where it has put it"
+    return f"its cgroup is in no pod: {printable(expand(entry.cgroups_path))} is where the runtime has put it"
+
+
+def _began_later(entry: RuntimeContainer, reading: NodeReading) -> bool:
+    began_ns, at_s = entry.started_at_ns or entry.created_at_ns, reading.read_at_s.get("cgroup_read")
+    return began_ns is not None and at_s is not None and began_ns >= at_s * 1e9
+
+
+SYSTEMD = "systemd"
+RUNNING = ("running", "")
+"""A list without states is of what runs."""
+
+
+def root_in_use(tree: Collection[str], subjects: Sequence[Subject], driver: str) -> str | None:
+    """Return the cgroup of all pods: that of containers which run, else of others; else as the driver names it.
+
+    :param tree: all cgroups of pods. :param driver: of :func:`driver_in_use`. Where nothing else is found it is not
+        believed: a runtime may have given another one to the kubelet.
+    """
+    here = [one for one in subjects if not one.gone]
+    running = [one for one in here if one.threads or (one.runtime is not None and one.runtime.state in RUNNING)]
+    named = [path for path in tree if driver and _is_slice(path) == (driver == SYSTEMD)]
+    orders = (map(_path, running), map(_path, here), named, tree, map(_path, subjects))
+    return next((root for paths in orders if (root := pods_root(sorted(paths)))), None)
+
+
+def driver_in_use(reading: NodeReading, known: Settings) -> str:
+    """Return the kubelet's cgroup driver; empty: not known.
+
+    The configuration's counts where the runtime names none (containerd before 2.0), and for kubelets before v1.31.
+    Source: kubernetes ``pkg/kubelet/kubelet.go``, ``getCgroupDriverFromCRI``; KEP-4033.
+    """
+    if reading.runtime_driver and known.config.feature_gates[CGROUP_DRIVER_FROM_CRI]:
+        return reading.runtime_driver
+    return "" if known.problem else known.config.cgroup_driver
+
+
+def leftovers(tree: Iterable[str], subjects: Iterable[Subject], root: str | None) -> tuple[MissingPart, ...]:
+    """Name the other trees of pods, in which there is no container. :param root: the one in use."""
+    used = {root_of(_path(one)) for one in subjects if not one.gone} - {None}
+    if not used:
+        return ()  # Which of the trees the next pod is in is not known for sure.
+    others = {found for found in map(root_of, tree) if found is not None} - used
+    reason = f"no container is in this tree of pods beside {printable(root or '')}: nothing is promised about it"
+    return tuple(MissingPart(part=printable(one), reason=reason) for one in sorted(others))
+
+
+def by_pod_cgroup(subjects: Iterable[Subject]) -> dict[str, list[Subject]]:
+    """Return containers by the pod's cgroup in which they are, whatever else has the pod's UID in its name."""
+    found: dict[str, list[Subject]] = {}
+    for one in subjects:
+        place = place_of(_path(one))
+        if place is not None:
+            found.setdefault(place.pod, []).append(one)
+    return found
+
+
+def _is_slice(path: str) -> bool:
+    root = root_of(path)
+    return root is not None and root.endswith(".slice")
+
+
+def _path(subject: Subject) -> str:
+    return to_path(subject.cgroup)
+
+
+_SETS = (
+    *("cpuset.cpus", "cpuset.cpus.effective", "cpuset.effective_cpus"),
+    *("cpuset.mems", "cpuset.mems.effective", "cpuset.effective_mems"),
+)
+_SHOWN = 40
+_COSTS = {
+    "containers": "what the kubelet asked for there is not known",
+    "cgroups": "what is in force there is not known",
+    "threads": "the mask is left out",
+}
+
+
+def unreadable(reading: NodeReading, subjects: Iterable[Subject]) -> tuple[MissingPart, ...]:
+    """Return a line for each source in which there is such a text, with the first one."""
+    known = tuple(subjects)
+    found = []
+    for part, texts in (("containers", _asked(known)), ("cgroups", _files(known)), ("threads", _masks(known))):
+        wrong = [(name, text) for name, text in texts if text and parsed(text) is None]
+        if wrong:
+            name, text = wrong[0]
+            more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+            reason = f"{name} is {printable(repr(text[:_SHOWN]))}; expected a list such as 0-3{more}: {_COSTS[part]}"
+            found.append(MissingPart(part=part, reason=reason))
+    number = sum(_unlisted(one) for one in known) if reading.containers is not None else 0
+    if number:
+        cgroups = count(number, "cgroup of a pod", "cgroups of pods")
+        reason = f"{cgroups}, with threads, {'is' if number == 1 else 'are'} in no list of the runtime"
+        found.append(MissingPart(part="names", reason=f"{reason}: nothing is promised about their CPUs"))
+    return tuple(found)
+
+
+def _asked(subjects: Iterable[Subject]) -> Iterator[tuple[str, str]]:
+    for one in subjects:
+        asked = one.runtime.asked if one.runtime is not None else None
+        if asked is not None:
+            yield f"the runtime's CPU set of {one.name}", asked.cpus or ""
+            yield f"the runtime's set of memory nodes of {one.name}", asked.mems or ""
+
+
+def _files(subjects: Iterable[Subject]) -> Iterator[tuple[str, str]]:
+    for one in subjects:
+        yield from ((f"{name} of {one.name}", one.files.get(name, "").strip()) for name in _SETS)
+
+
+def _masks(subjects: Iterable[Subject]) -> Iterator[tuple[str, str]]:
+    for one in subjects:
+        for thread in one.threads:
+            yield f"the CPU mask of thread {thread.tid} of {one.name}", thread.cpus_allowed or ""
+            yield f"the memory mask of thread {thread.tid} of {one.name}", thread.mems_allowed or ""
+
+
+def _unlisted(subject: Subject) -> bool:
+    """Whether it is a container's, by its id, and nothing says which one. A pod's sandbox is known by its program."""
+    helper = subject.kind is SubjectKind.HELPER and not subject.monitored
+    runs = any(thread.comm != PAUSE for thread in subject.threads)
+    return helper and runs and subject.runtime is None and bool(CONTAINER_ID.fullmatch(subject.id))
+
+
+Rows = dict[tuple[str, str], list[PodResourcesContainer]]
+
+
+def rows_of(reading: NodeReading) -> Rows:
+    """Return the rows of a reading."""
+    found: Rows = {}
+    for row in reading.pod_resources or ():
+        found.setdefault((row.pod_name, row.container), []).append(row)
+    return found
+
+
+def row_of(subject: Subject, said: Rows) -> PodResourcesContainer | None:
+    """Return the row of a subject. Rows have no UIDs: they are of the life that is now."""
+    if subject.life:
+        return None
+    runtime = subject.runtime
+    pod = (runtime.pod_name if runtime else "") or subject.pod.rpartition("/")[2]
+    rows = [
+        row
+        for row in said.get((pod, subject.container), ())
+        if row.pod_namespace == subject.namespace or not (row.pod_namespace and subject.namespace)
+    ]
+    return rows[0] if len(rows) == 1 else None

@@ -32,9 +32,9 @@ from toolkit.packed import archive, directory_files, write_packed
 from toolkit.session.engine.record import recorded
 from toolkit.session.index import save_session, session_of
 from toolkit.session.windows.sums import Sums
-from toolkit.sources.kubelet.bundle import read_capture
-from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.evidence import evidence_of
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import read_capture
 from toolkit.store import WINDOW, digest_of, save_windows_result
 from validators.registry import judge
 

@@ -17,9 +17,9 @@ from tests.unit.toolkit.sources.made_node import HOSTILE, MAIN, SECRET, WEB, nod
 from toolkit.cli.capture import command as capture_command
 from toolkit.cli.claims import command as claims_command
 from toolkit.errors import InputError
-from toolkit.sources.kubelet.bundle import reading_of
-from toolkit.sources.kubelet.bundle_files import read_bundle_files
-from toolkit.sources.kubelet.claims import node_claims
+from toolkit.sources.kubelet.files.capture import read_bundle_files
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import reading_of
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 import validators
 from tests.unit.toolkit.cli.command_line import Ended, pinproof
 from tests.unit.toolkit.host.sysroots import cpu, node, write
-from toolkit.sources.kubelet.bundle_files import read_bundle_files
+from toolkit.sources.kubelet.files.capture import read_bundle_files
 
 DATA = Path(__file__).resolve().parents[3] / "data"
 CAPTURE = DATA / "captures" / "B1-4-gmix-and-rejections.tar.gz"

@@ -16,9 +16,8 @@ from toolkit.host import kept_files
 from toolkit.host.cgroupfs import Hierarchy, Mode, control_files
 from toolkit.host.kept_files import AT_ONCE, GROUPS_AT_ONCE, MOST, SHARE, KeptFiles
 from toolkit.model.node_reading import Asked
-from toolkit.sources.kubelet.control_words import ControlWords
-from toolkit.sources.kubelet.live_files import hierarchies
-from toolkit.sources.kubelet.memory import Memory
+from toolkit.sources.kubelet.files.cgroups import ControlWords, hierarchies
+from toolkit.sources.kubelet.follow import Memory
 
 NAMES = ("cpuset.cpus", "cpu.max")
 TEXTS: list[bytes | None] = [b"0-1\n", b"max 100000\n"]

@@ -13,7 +13,7 @@ from toolkit.host.text_tree import TextTree
 from toolkit.host.topology import read_topology
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_reading import NodeReading
-from toolkit.sources.kubelet.bundle_machine import capture_topology
+from toolkit.sources.kubelet.machine import capture_topology
 
 FILES = {
     "sys/cpu/cpu0/id": "0\n",

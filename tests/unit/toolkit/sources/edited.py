@@ -14,11 +14,11 @@ from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.verdict import Verdict
-from toolkit.sources.kubelet.bundle import reading_of
-from toolkit.sources.kubelet.bundle_files import read_bundle_files
-from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.document import claims_data
 from toolkit.sources.kubelet.evidence import RULES, evidence_of
+from toolkit.sources.kubelet.files.capture import read_bundle_files
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import reading_of
 from validators.registry import judge, rule_named
 
 DATA = Path(__file__).parents[3] / "data" / "captures"

@@ -9,9 +9,9 @@ import pytest
 from tests.unit.toolkit.sources.edited import DATA, Files, allocations, capture, document, failed, rows
 from tests.unit.toolkit.sources.made_node import allocations_text
 from toolkit.allocation.checkpoint.format import text_checksum
-from toolkit.sources.kubelet.allocated import allocations as read_allocations
-from toolkit.sources.kubelet.allocated import problems
-from toolkit.sources.kubelet.bundle import reading_of
+from toolkit.sources.kubelet.pods import allocations as read_allocations
+from toolkit.sources.kubelet.pods import problems
+from toolkit.sources.kubelet.reading import reading_of
 
 ALLOCATED, ACTUATED = "kubelet/allocated_pods_state", "kubelet/actuated_pods_state"
 RECORDED = sorted(path.name for path in DATA.glob("D-*.tar.gz"))

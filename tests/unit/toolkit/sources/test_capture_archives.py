@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.errors import InputError
-from toolkit.sources.kubelet.bundle_files import read_bundle_files
+from toolkit.sources.kubelet.files.capture import read_bundle_files
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])

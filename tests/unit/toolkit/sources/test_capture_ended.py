@@ -10,9 +10,10 @@ from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_reading import NamedText, NodeReading
 from toolkit.model.verdict import Outcome
-from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.evidence import evidence_of
-from toolkit.sources.kubelet.runtime_json import POD_UID, from_cri
+from toolkit.sources.kubelet.files.kept import POD_UID
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import from_cri
 from validators.rules import checkpoint
 
 LABELS = {POD_UID: "u-db", "io.kubernetes.pod.name": "db", "io.kubernetes.container.name": "main"}

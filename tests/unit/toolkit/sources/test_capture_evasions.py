@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.toolkit.sources.edited import Files, capture, document, failed, judged, part, place, rows
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
-from toolkit.sources.kubelet import live_files
+from toolkit.sources.kubelet.files import cgroups
 
 BE, BU, G1 = "be-node1/main", "bu-node1/main", "g1-node1/main"
 JUDGED_BY = ("applied", "layers-agree", "affinity-mask")
@@ -50,7 +50,7 @@ def test_a_capture_holds_the_burst_of_v1(tmp_path: Path) -> None:
     """As it holds that of v2."""
     for hierarchy, name in (("cpu", "cpu.cfs_burst_us"), ("cpuset", "cpuset.cpus")):
         write(tmp_path, f"{KUBEPODS.replace('cgroup/', f'cgroup/{hierarchy}/')}/pod1/{name}", "20000\n")
-    found = live_files.cgroup_files(tmp_path / "sys/fs/cgroup")
+    found = cgroups.cgroup_files(tmp_path / "sys/fs/cgroup")
     assert found["cgroup/cpu/kubepods/pod1/cpu.cfs_burst_us"] == b"20000\n"
 
 

@@ -16,7 +16,7 @@ from tests.unit.toolkit.sources.edited import DATA, STATE, Files, capture, docum
 from tests.unit.toolkit.sources.relaid import cgroup_root, crun, systemd
 from toolkit.allocation.checkpoint.format import fnv32a
 from toolkit.model.evidence.following import LIMITS
-from toolkit.sources.kubelet.bundle_files import read_bundle_files
+from toolkit.sources.kubelet.files.capture import read_bundle_files
 from toolkit.text.names import from_text
 
 CAPTURES = sorted(DATA.glob("*.tar.gz"))

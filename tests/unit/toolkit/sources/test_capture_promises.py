@@ -22,8 +22,8 @@ from tests.unit.toolkit.sources.edited import (
 )
 from toolkit.sources.claims_file import parse_claims
 from toolkit.sources.claims_yaml import claims_yaml
-from toolkit.sources.kubelet.bundle import reading_of
-from toolkit.sources.kubelet.claims import node_claims
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import reading_of
 
 G1, G2 = "g1-node1/main", "g2-node1/main"
 G2_UID, GMIX_UID = "e7779cf5e7bbb597d273070daa389531", "576c774e1899195a7bab9ac362c185d2"

@@ -18,10 +18,10 @@ from tests.unit.toolkit.sources.edited import Files, judged, part, rows
 from tests.unit.toolkit.sources.socket_server import CRI, field, served
 from toolkit.model.node_reading import Asked, RuntimeContainer
 from toolkit.model.verdict import Outcome
-from toolkit.sources.kubelet import runtime_json
-from toolkit.sources.kubelet.bundle_files import read_bundle_files
+from toolkit.sources.kubelet import reading
+from toolkit.sources.kubelet.files.capture import read_bundle_files
+from toolkit.sources.kubelet.files.sockets import runtime_files
 from toolkit.sources.kubelet.pod_paths import place_of
-from toolkit.sources.kubelet.sockets import runtime_files
 
 RUNTIMES = {"containerd-2.4": ("containerd", ""), "crio-1.37": ("cri-o", "crio-")}
 """By recording: how it calls itself, and how the names of containers' cgroups begin."""
@@ -64,10 +64,10 @@ def test_a_socket_says_what_the_kubelet_asked_for(recording: str, tmp_path: Path
     """Names, CPUs, quota, shares and memory of each container, its cgroup, and the runtime's driver."""
     name, prefix = RUNTIMES[recording]
     node = answered(recording, tmp_path)
-    entries = runtime_json.from_cri(node)
+    entries = reading.from_cri(node)
     containers = [one for one in entries if not one.sandbox]
 
-    assert (node["version"]["runtimeName"], runtime_json.driver(node)) == (name, "cgroupfs")
+    assert (node["version"]["runtimeName"], reading.driver_of(node)) == (name, "cgroupfs")
     assert {called(one) for one in containers if one.state == "running"} == LIVING
     assert {called(one) for one in containers if one.state == "exited"} == {"web-vm/app", "staged-vm/init"}
     for one in containers:

@@ -9,13 +9,11 @@ import pytest
 
 from tests.recordings import CAPTURES
 from tests.unit.toolkit.sources.made_node import write
-from toolkit.sources.kubelet.bundle import read_capture
-from toolkit.sources.kubelet.bundle_files import read_bundle_files
-from toolkit.sources.kubelet.claims import node_claims
-from toolkit.sources.kubelet.control_words import ControlWords
-from toolkit.sources.kubelet.followed import followed_of
-from toolkit.sources.kubelet.holding import Owned
-from toolkit.sources.kubelet.live_files import hierarchies
+from toolkit.sources.kubelet.files.capture import read_bundle_files
+from toolkit.sources.kubelet.files.cgroups import ControlWords, hierarchies
+from toolkit.sources.kubelet.held import Owned, followed_of
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import read_capture
 
 RUNS = [(run, list(moments)) for run, moments in groupby(CAPTURES, key=lambda path: path.name.partition("-")[0])]
 SLOW = {"A2-4-slow-termination-cpu-given-to-g1.tar.gz": {"g1slow-node1/main": "1"}}

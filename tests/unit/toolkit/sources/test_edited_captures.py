@@ -34,8 +34,8 @@ from toolkit.cli.judge import command as judge_command
 from toolkit.errors import InputError
 from toolkit.sources.claims_file import parse_claims
 from toolkit.sources.claims_yaml import claims_yaml
-from toolkit.sources.kubelet.bundle import read_capture, reading_of
-from toolkit.sources.kubelet.claims import node_claims
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import read_capture, reading_of
 
 G1 = "g1-node1/main"
 BE = "be-node1/main"

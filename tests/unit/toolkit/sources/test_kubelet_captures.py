@@ -19,7 +19,8 @@ from toolkit.cli.claims import command as claims_command
 from toolkit.cli.judge import command as judge_command
 from toolkit.model.claims import Isolation
 from toolkit.sources.claims_file import parse_claims
-from toolkit.sources.kubelet.metrics import FILE, gauges
+from toolkit.sources.kubelet.files.capture import METRICS
+from toolkit.sources.kubelet.files.endpoint import gauges
 
 FAULTS: dict[str, set[tuple[str, str, str]]] = {
     "2-g1-just-started": set(),
@@ -161,7 +162,7 @@ WITH_A_BUDGET = [path for path in CAPTURES if moment(path) in ("1-plr-just-start
 def test_isolation_levels_are_those_that_the_kubelet_counts(path: Path) -> None:
     """NRM-28: a fresh kubelet has counted by what each container of its only pod with a budget owns CPUs."""
     with tarfile.open(path) as archive:
-        (name,) = (one for one in archive.getnames() if one.endswith(FILE))
+        (name,) = (one for one in archive.getnames() if one.endswith(METRICS))
         samples = gauges(archive.extractfile(name).read().decode())  # type: ignore[union-attr]
     counted = {
         kind: value

@@ -16,14 +16,13 @@ from toolkit.errors import InputError
 from toolkit.model.claims import SubjectKind
 from toolkit.model.node_reading import UNIFIED, NodeReading
 from toolkit.sources.claims_yaml import claims_yaml
-from toolkit.sources.kubelet.bundle import read_capture, reading_of
-from toolkit.sources.kubelet.bundle_files import read_bundle_files
-from toolkit.sources.kubelet.claims import node_claims
 from toolkit.sources.kubelet.document import claims_data
 from toolkit.sources.kubelet.evidence import RULES, evidence_of
-from toolkit.sources.kubelet.live import read_live
+from toolkit.sources.kubelet.files.capture import read_bundle_files
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.pod_paths import expand, place_of
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import read_capture, read_live, reading_of
 from toolkit.sources.kubelet.subjects import subjects
 from validators.registry import judge, rule_named
 

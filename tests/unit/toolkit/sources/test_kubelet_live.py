@@ -13,11 +13,11 @@ import pytest
 
 from tests.unit.toolkit.sources.made_node import process, write
 from toolkit.model.node_reading import KUBELET_STARTED, STATE_REWRITTEN, STATE_WRITTEN
-from toolkit.sources.kubelet.claims import node_claims
-from toolkit.sources.kubelet.live import read_live
-from toolkit.sources.kubelet.live_files import threads
+from toolkit.sources.kubelet.configuration import settings
+from toolkit.sources.kubelet.files.cgroups import threads
 from toolkit.sources.kubelet.places import Places
-from toolkit.sources.kubelet.settings import settings
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import read_live
 
 FILE = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nreservedSystemCPUs: {}\n"
 
@@ -90,7 +90,7 @@ def test_a_state_file_that_changes_during_the_reading_is_said_to_be_another(
         os.utime(state, (200, 200))
         return {}, ""
 
-    monkeypatch.setattr("toolkit.sources.kubelet.live.runtime_files", answers)
+    monkeypatch.setattr("toolkit.sources.kubelet.files.live.runtime_files", answers)
     times = read_live(Places(root=tmp_path)).read_at_s
     assert (times[STATE_WRITTEN], times[STATE_REWRITTEN]) == (100, 200)
 

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.toolkit.sources.socket_server import POD_RESOURCES, served
 from toolkit.errors import InputError
 from toolkit.sources.cri import Cri
-from toolkit.sources.kubelet.sockets import pod_resources_files
+from toolkit.sources.kubelet.files.sockets import pod_resources_files
 
 grpc = pytest.importorskip("grpc", reason="grpcio is not installed (pip install 'pinproof[kubelet]')")
 

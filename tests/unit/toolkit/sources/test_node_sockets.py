@@ -25,12 +25,12 @@ from tests.unit.toolkit.sources.socket_server import (
 )
 from toolkit.errors import InputError
 from toolkit.sources.cri import ENDPOINTS, Cri
-from toolkit.sources.kubelet import runtime_json
-from toolkit.sources.kubelet.bundle import reading_of
-from toolkit.sources.kubelet.claims import node_claims
+from toolkit.sources.kubelet import reading
 from toolkit.sources.kubelet.document import claims_data
-from toolkit.sources.kubelet.kept import MAX_TEXT
-from toolkit.sources.kubelet.sockets import pod_resources_files, runtime_files
+from toolkit.sources.kubelet.files.kept import MAX_TEXT
+from toolkit.sources.kubelet.files.sockets import pod_resources_files, runtime_files
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import reading_of
 from toolkit.sources.pod_resources import PodResources
 
 ENTRY = container("c1", "s1", "db", labels("u-1", "p", "db"))
@@ -39,7 +39,7 @@ ENTRY = container("c1", "s1", "db", labels("u-1", "p", "db"))
 def test_containers_are_listed(tmp_path: Path) -> None:
     """Names come from the kubelet's labels; fields without a meaning for us are skipped."""
     with served(tmp_path / "a b.sock", CRI, ListContainers=field(1, ENTRY)) as endpoint, Cri(endpoint) as client:
-        (one,) = runtime_json.from_cri({"containers": client.containers()})
+        (one,) = reading.from_cri({"containers": client.containers()})
     assert (one.id, one.sandbox_id, one.name, one.pod_name, one.pod_namespace, one.pod_uid) == (
         *("c1", "s1", "db", "p", "default"),
         "u-1",
@@ -69,7 +69,7 @@ def test_a_status_says_what_was_asked_for_and_no_secret(tmp_path: Path) -> None:
         said = client.status("c1")
     assert requests == [field(1, "c1") + field(2, 1)]
     assert "hunter2" not in json.dumps(said)
-    (found,) = runtime_json.from_cri({"containers": {"containers": [{"id": "c1"}]}, "status": {"c1": said}})
+    (found,) = reading.from_cri({"containers": {"containers": [{"id": "c1"}]}, "status": {"c1": said}})
     assert (found.pid, found.cgroups_path) == (4711, "/kubepods/podu-1/c1")
     assert found.asked is not None
     assert (found.asked.cpus, found.asked.mems, found.asked.quota_us) == ("2-3", "0", -1)
@@ -87,8 +87,8 @@ def test_pod_resources(tmp_path: Path) -> None:
         served(path, POD_RESOURCES, List=field(1, pod), GetAllocatableResources=free) as endpoint,
         PodResources(endpoint) as client,
     ):
-        one, helper = runtime_json.pod_resources(client.pods())
-        assert runtime_json.cpu_ids(client.allocatable()) == (1, 2)
+        one, helper = reading.pod_resources_rows(client.pods())
+        assert reading.cpu_ids(client.allocatable()) == (1, 2)
     assert (one.pod_name, one.container, one.cpus) == ("p", "db", (2, 300))
     assert (helper.container, helper.cpus) == ("helper", ())
 
@@ -108,7 +108,7 @@ def test_a_runtime_of_the_older_service_is_asked_by_its_name(tmp_path: Path) -> 
     answers = {**words, "ContainerStatus": status("c1", "/kubepods/podu-1/c1", "2-3")}
     with served(tmp_path / "x.sock", "runtime.v1alpha2.RuntimeService", **answers):
         files, problem = runtime_files([str(tmp_path / "x.sock")])
-    (found,) = runtime_json.from_cri(json.loads(files["node.json"]))
+    (found,) = reading.from_cri(json.loads(files["node.json"]))
     assert problem == ""
     assert found.asked is not None
     assert (found.name, found.asked.cpus) == ("db", "2-3")
@@ -211,7 +211,7 @@ def test_a_container_that_is_gone_meanwhile_is_no_problem(tmp_path: Path) -> Non
     with served(path, CRI, Version=b"", ListContainers=two, ListPodSandbox=b"", ContainerStatus=answer) as endpoint:
         files, problem = runtime_files([endpoint])
     assert problem == ""
-    assert [one.pid for one in runtime_json.from_cri(json.loads(files["node.json"]))] == [None, 4711]
+    assert {one.id: one.pid for one in reading.from_cri(json.loads(files["node.json"]))} == {"c1": None, "c2": 4711}
 
 
 def test_a_runtime_that_fails_each_time_is_not_asked_for_ever(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_a_runtime_that_fails_each_time_is_not_asked_for_ever(tmp_path: Path) ->
     assert len(asked) == 3
     assert problem.startswith("the status of 0 of 40 containers was read: ")
     assert problem.isprintable()
-    assert len(json.loads(files["containers.json"])) == 41
+    assert len(reading.from_cri(json.loads(files["node.json"]))) == 41
 
 
 def test_labels_of_users_and_endless_texts_are_left_out(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_labels_of_users_and_endless_texts_are_left_out(tmp_path: Path) -> None:
         files, problem = runtime_files([endpoint])
     assert problem == ""
     assert b"hunter2" not in b"".join(files.values())
-    (one,) = runtime_json.from_cri(json.loads(files["node.json"]))
+    (one,) = reading.from_cri(json.loads(files["node.json"]))
     assert (one.pod_uid, one.pod_name) == ("u-1", "")
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from tests.recordings import CAPTURES
 from toolkit.errors import InputError
-from toolkit.sources.kubelet.configuration import load_configuration, read_configuration
-from toolkit.sources.kubelet.flags import read_flags
+from toolkit.sources.kubelet.configuration import load_configuration, read_configuration, read_flags
 
 CAPTURED = Path(__file__).parents[4] / "data/kubelet/config.yaml"
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"

@@ -21,10 +21,9 @@ from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import container, labels, status
 from toolkit.errors import InputError
 from toolkit.model.layers import Layer
-from toolkit.sources.kubelet import facts, turns
-from toolkit.sources.kubelet.follow import KubeletSource
+from toolkit.sources.kubelet import follow
+from toolkit.sources.kubelet.follow import TURNS, KubeletSource
 from toolkit.sources.kubelet.places import Places
-from toolkit.sources.kubelet.turns import TURNS
 
 
 def test_layers_that_agree_hold_what_they_say(node: Node) -> None:
@@ -54,7 +53,7 @@ def test_a_pool_that_shrinks_gives_back_within_a_reconcile(node: Node) -> None:
 
 def test_who_gives_nothing_back_holds_no_longer_what_it_owes(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the period and the slack the new set is the promise, and what runs beside it a violation."""
-    monkeypatch.setattr(facts, "SLACK_S", 0.05)
+    monkeypatch.setattr(follow, "SLACK_S", 0.05)
     node.configure("cpuManagerReconcilePeriod: 50ms\n")
     node.read()
     node.state("0", db="2-3", new="1")
@@ -147,8 +146,8 @@ def test_cpus_that_were_given_out_again_are_not_freed(node: Node) -> None:
 
 def test_of_hundreds_few_statuses_are_asked_for_in_one_reading(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many readings it takes until every container's was."""
-    monkeypatch.setattr(turns, "TURNS", 1)
-    monkeypatch.setattr(turns, "A_TURN", 1)
+    monkeypatch.setattr(follow, "TURNS", 1)
+    monkeypatch.setattr(follow, "A_TURN", 1)
     node.read()
     rounds = []
     for _ in range(2):

@@ -29,9 +29,9 @@ from toolkit.model.evidence.following import LIMITS, Following
 from toolkit.model.memory_units import NO_LIMIT
 from toolkit.model.placement import HugetlbUse
 from toolkit.model.verdict import Outcome
-from toolkit.sources.kubelet.claims import node_claims
-from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import read_live
 from toolkit.sources.live_source import SourceReading
 from validators.rules import applied, hugepages
 

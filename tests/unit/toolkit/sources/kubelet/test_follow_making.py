@@ -20,7 +20,7 @@ from tests.unit.toolkit.sources.kubelet.followed_node import (
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import container, labels, status
 from toolkit.sources.kubelet import follow
-from toolkit.sources.kubelet.turns import TURNS
+from toolkit.sources.kubelet.follow import TURNS
 from validators.queries import view
 
 

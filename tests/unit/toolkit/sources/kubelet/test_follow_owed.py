@@ -13,7 +13,7 @@ from tests.unit.toolkit.session.followed import owes
 from tests.unit.toolkit.sources.kubelet.followed_node import Node, back, cpus
 from toolkit.model.held import OWING
 from toolkit.model.layers import Layer
-from toolkit.sources.kubelet.holding import PoolChanges
+from toolkit.sources.kubelet.held import PoolChanges
 from toolkit.sources.live_source import SourceReading
 
 STATE = "var/lib/kubelet/cpu_manager_state"

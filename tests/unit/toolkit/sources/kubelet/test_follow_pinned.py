@@ -12,7 +12,7 @@ from tests.unit.toolkit.sources.pinners import CDI_NAME, CLAIM, SECRET, cache, c
 from tests.unit.toolkit.sources.socket_server import field
 from toolkit.model.claims import Isolation
 from toolkit.model.layers import Layer
-from toolkit.sources.kubelet.live import node_files
+from toolkit.sources.kubelet.files.live import node_files
 from toolkit.sources.kubelet.places import Places
 
 

@@ -27,11 +27,11 @@ from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.claims import Alignment, Claim, Isolation
 from toolkit.model.cpuset import CpuSet
-from toolkit.sources.kubelet import modelled
-from toolkit.sources.kubelet.claims import node_claims
+from toolkit.sources.kubelet import machine
 from toolkit.sources.kubelet.follow import KubeletSource
-from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import read_live
 
 OPTIONS = """cpuManagerPolicyOptions: {full-pcpus-only: "true"}
 topologyManagerPolicy: single-numa-node
@@ -99,15 +99,15 @@ def test_what_cannot_be_promised_is_named(node: Node) -> None:
 def test_the_machine_is_read_again_when_its_cpus_change(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """And not at each reading."""
     read = []
-    monkeypatch.setattr(modelled, "captured_topology", lambda text: read.append(text) or "none")
-    modelled._machine.cache_clear()
+    monkeypatch.setattr(machine, "captured_topology", lambda text: read.append(text) or "none")
+    machine._machine.cache_clear()
     for cpus in ("0-1", "0-1", "0"):
         node.runs(WEB, "web", "app", cpus)
         node.read()
     assert len(set(read)) == 1
     write(node.root, "sys/devices/system/cpu/online", "0-2\n")
     node.read()
-    modelled._machine.cache_clear()
+    machine._machine.cache_clear()
     assert len(set(read)) == 2
 
 

@@ -12,8 +12,7 @@ from tests.unit.toolkit.sources.kubelet.followed_node import WEB, Node, claim, m
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from toolkit.host.kept_files import KeptFiles
 from toolkit.model.node_reading import Asked
-from toolkit.sources.kubelet.control_words import ControlWords
-from toolkit.sources.kubelet.live_files import hierarchies
+from toolkit.sources.kubelet.files.cgroups import ControlWords, hierarchies
 
 FOLDER = f"{KUBEPODS}/podu-web/{WEB}"
 

@@ -15,11 +15,10 @@ from tests.seeds import SEED
 from tests.unit.toolkit.sources.kubelet.followed_node import CONFIG, CREATED, DB, EXITED, WEB, Node, back, claim, cpus
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from toolkit.model.node_reading import NodeReading
-from toolkit.sources.kubelet import turns
-from toolkit.sources.kubelet.claims import node_claims
-from toolkit.sources.kubelet.follow import KubeletSource
-from toolkit.sources.kubelet.followed import followed_of
-from toolkit.sources.kubelet.turns import TURNS
+from toolkit.sources.kubelet import follow
+from toolkit.sources.kubelet.follow import TURNS, KubeletSource
+from toolkit.sources.kubelet.held import followed_of
+from toolkit.sources.kubelet.promises.node import node_claims
 
 STATE, CONFIG_FILE = "var/lib/kubelet/cpu_manager_state", "var/lib/kubelet/config.yaml"
 STEPS = 150
@@ -179,7 +178,7 @@ def said(source: KubeletSource) -> NodeReading:
 
 def test_a_reading_with_a_memory_is_one_without(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever comes, changes and goes, in any order. (Who need not be asked is another test's.)"""
-    monkeypatch.setattr(turns, "TURNS", 1)
+    monkeypatch.setattr(follow, "TURNS", 1)
     dice = random.Random(SEED)
     for _ in range(STEPS):
         changed(node, dice)

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.toolkit.sources.kubelet.followed_node import BOX, DB, WEB, Node, back, claim, cpus
 from tests.unit.toolkit.sources.made_node import KUBEPODS, process, write
 from toolkit.model.claims import SubjectKind
-from toolkit.sources.kubelet import follow
+from toolkit.sources.kubelet import evidence
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_pool_that_changes_is_brought_up_to_date_within_a_reconcile(
     node.read()
     node.state("0", db="2-3", new="1")
     late = node.read()
-    now_ns[0] += int((10 + follow.SLACK_S) * 1e9) + 1
+    now_ns[0] += int((10 + evidence.SLACK_S) * 1e9) + 1
     over = node.read()
     node.state("0-1", db="2-3")
     grown, again = node.read(), node.read()

@@ -17,12 +17,11 @@ from tests.unit.toolkit.sources.made_node import KUBEPODS, process, write
 from toolkit.host import kept_files
 from toolkit.host.kept_files import KeptFiles
 from toolkit.model.node_reading import UNIFIED
-from toolkit.sources.kubelet.control_words import ControlWords
+from toolkit.sources.kubelet.evidence import had_own
+from toolkit.sources.kubelet.files.cgroups import ControlWords, hierarchies
 from toolkit.sources.kubelet.follow import KubeletSource
-from toolkit.sources.kubelet.given_up import had_own
-from toolkit.sources.kubelet.holding import Reconciles
+from toolkit.sources.kubelet.held import Reconciles
 from toolkit.sources.kubelet.json_parts import number
-from toolkit.sources.kubelet.live_files import hierarchies
 
 OTHER = "dd" * 32
 POD, LIFE = f"{KUBEPODS}/podu-web", f"{KUBEPODS}/podu-web/{WEB}"
@@ -139,7 +138,7 @@ def test_who_owned_cpus_is_worked_out_where_something_is_said_anew(node: Node, m
         looked.append(cgroup)
         return has_tasks(words, cgroup)
 
-    monkeypatch.setattr("toolkit.sources.kubelet.holding.had_own", counted)
+    monkeypatch.setattr("toolkit.sources.kubelet.held.had_own", counted)
     monkeypatch.setattr(ControlWords, "has_tasks", seen)
     node.read()
     assert worked_out == []
@@ -197,7 +196,7 @@ def test_texts_of_limits_that_were_read_before_are_not_read_again(node: Node, mo
         numbers.append(value)
         return number(value)
 
-    monkeypatch.setattr("toolkit.sources.kubelet.control_words.number", counted)
+    monkeypatch.setattr("toolkit.sources.kubelet.files.cgroups.number", counted)
     node.read()
     assert numbers == []
     write(node.root, f"{LIFE}/cpu.max", "31000 100000\n")

@@ -19,13 +19,11 @@ from toolkit.kubernetes.node_config import NodeConfig
 from toolkit.model.node_reading import NamedText, NodeReading, RuntimeContainer
 from toolkit.sources import cri
 from toolkit.sources.cri import Cri, container_entry, status_answer
-from toolkit.sources.known_messages import Known, KnownByName
-from toolkit.sources.kubelet.answers import Answers
-from toolkit.sources.kubelet.live_files import hierarchies, process_arguments
-from toolkit.sources.kubelet.memory import SEARCH_S, KubeletProcess, Memory
-from toolkit.sources.kubelet.pod_tree import PodTree
-from toolkit.sources.kubelet.requests import requested
-from toolkit.sources.kubelet.static_pods import StaticPods
+from toolkit.sources.kubelet.files.cgroups import PodTree, hierarchies
+from toolkit.sources.kubelet.files.process import SEARCH_S, KubeletProcess, process_arguments
+from toolkit.sources.kubelet.files.sockets import Answers, Known, KnownByName
+from toolkit.sources.kubelet.follow import Memory
+from toolkit.sources.kubelet.pods import StaticPods, requested
 
 STEPS = 300
 

@@ -14,8 +14,8 @@ from tests.unit.toolkit.sources.kubelet.metrics_server import TLS, TOKEN, metric
 from toolkit.errors import InputError
 from toolkit.model.evidence.following import Gauges
 from toolkit.sources.kubelet import follow
+from toolkit.sources.kubelet.files.endpoint import gauges, read_metrics
 from toolkit.sources.kubelet.follow import KubeletSource
-from toolkit.sources.kubelet.metrics import gauges, read_metrics
 
 COUNT = "kubelet_cpu_manager_exclusive_cpu_allocation_count"
 RIGHT = metrics(2, 1000, n0=2)

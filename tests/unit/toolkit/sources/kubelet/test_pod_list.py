@@ -15,16 +15,14 @@ from tests.unit.toolkit.cli.command_line import pinproof
 from tests.unit.toolkit.sources.edited import DATA, capture
 from tests.unit.toolkit.sources.kubelet.metrics_server import TOKEN, metrics_server
 from tests.unit.toolkit.sources.made_node import SECRET, node, write
-from toolkit.sources.kubelet import kept
-from toolkit.sources.kubelet.archive import packed
-from toolkit.sources.kubelet.bundle import reading_of
-from toolkit.sources.kubelet.bundle_files import read_bundle_files
-from toolkit.sources.kubelet.claims import node_claims
-from toolkit.sources.kubelet.configuration import read_configuration
+from toolkit.sources.kubelet.configuration import read_configuration, read_flags
 from toolkit.sources.kubelet.document import claims_data
 from toolkit.sources.kubelet.evidence import RULES, evidence_of
-from toolkit.sources.kubelet.flags import read_flags
-from toolkit.sources.kubelet.pod_list import address
+from toolkit.sources.kubelet.files import kept
+from toolkit.sources.kubelet.files.capture import packed, read_bundle_files
+from toolkit.sources.kubelet.files.live import address
+from toolkit.sources.kubelet.promises.node import node_claims
+from toolkit.sources.kubelet.reading import reading_of
 from validators.registry import judge, rule_named
 
 CONF = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -173,7 +171,7 @@ def test_what_is_kept_of_a_pod_says_all_that_it_said(name: str) -> None:
 
     files = capture(name.removesuffix(".tar.gz"))
     pods = json.loads(files["pods.json"])
-    less = {"items": [kept.pod(one) for one in pods["items"]]}
+    less = {"items": [kept.kept_pod(one) for one in pods["items"]]}
     assert len(json.dumps(less)) < len(json.dumps(pods))
     assert judged({**files, "pods.json": json.dumps(less).encode()}) == judged(files)
 
@@ -182,7 +180,7 @@ def test_what_is_kept_of_a_pod_says_all_that_it_said(name: str) -> None:
 def test_what_is_kept_of_a_pod_is_planned_as_the_pod(tmp_path: Path, start: str) -> None:
     """`plan --capture`: refused pods, budgets, init containers and sidecars are asked about in the same order."""
     files = capture(start)
-    less = json.dumps({"items": [kept.pod(one) for one in json.loads(files["pods.json"])["items"]]})
+    less = json.dumps({"items": [kept.kept_pod(one) for one in json.loads(files["pods.json"])["items"]]})
     plans = []
     for name, pods in (("whole", files["pods.json"]), ("less", less.encode())):
         (tmp_path / name).write_bytes(packed({**files, "pods.json": pods}, 0))

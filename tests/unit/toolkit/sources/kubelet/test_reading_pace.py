@@ -9,7 +9,7 @@ import pytest
 from tests.unit.toolkit.sources.kubelet.followed_node import Node
 from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
-from toolkit.sources.kubelet.reading_pace import EVERY_MAX_S, RETRY_MAX_S, ReadingPace
+from toolkit.sources.kubelet.follow import EVERY_MAX_S, RETRY_MAX_S, ReadingPace
 from toolkit.sources.live_source import EVERY_S, SourceReading
 from validators.credibility.trust import FOLLOW_GAP_NS
 

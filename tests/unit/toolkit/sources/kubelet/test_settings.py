@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.unit.toolkit.sources.edited import CONFIG, Files, capture, document, failed
-from toolkit.sources.kubelet.bundle import reading_of
-from toolkit.sources.kubelet.settings import configuration_in, settings, unread
+from toolkit.sources.kubelet.configuration import configuration_in, settings, unread
+from toolkit.sources.kubelet.reading import reading_of
 
 DROP_IN = "kubelet/config.d/10-more.conf"
 HEAD = b"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.sources.kubelet import version
-from toolkit.sources.kubelet.version import version_of
+from toolkit.sources.kubelet.files import process
+from toolkit.sources.kubelet.files.process import version_of
 
 PROC = Path("/proc")
 
@@ -38,7 +38,7 @@ def test_a_program_that_others_may_write_is_not_run(tmp_path: Path, mode: int, a
     file = program.stat()
     with running(program) as pid:
         assert version_of(pid, PROC) == ""
-    assert ((file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns) in version._KNOWN) is asked
+    assert ((file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns) in process._KNOWN) is asked
 
 
 def test_a_process_of_another_tree_or_one_that_is_gone_has_none(tmp_path: Path) -> None:
@@ -60,5 +60,5 @@ def test_a_process_of_another_tree_or_one_that_is_gone_has_none(tmp_path: Path) 
 )
 def test_what_it_says(text: bytes, found: bytes | None) -> None:
     """One line; anything else is no version."""
-    match = version._SAID.search(text)
+    match = process._SAID.search(text)
     assert (None if match is None else match[1]) == found

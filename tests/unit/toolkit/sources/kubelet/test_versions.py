@@ -19,9 +19,9 @@ from toolkit.kubernetes.releases import OWNERS_WITHOUT_QUOTA, POD_BUDGETS
 from toolkit.model.layers import ApiCpus, Layer
 from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.sources.kubelet.follow import KubeletSource
-from toolkit.sources.kubelet.live import read_live
 from toolkit.sources.kubelet.places import Places
-from toolkit.sources.kubelet.versions import Versions
+from toolkit.sources.kubelet.promises.pod import Versions
+from toolkit.sources.kubelet.reading import read_live
 from toolkit.sources.live_source import SourceReading
 
 UID = "u-api-node1"
@@ -102,7 +102,7 @@ def test_the_version_may_be_told(node: Node) -> None:
 
 def test_another_mount_namespace_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """That is why its program cannot be run: what to do is no guess."""
-    monkeypatch.setattr("toolkit.sources.kubelet.live.is_apart", lambda _pid, _proc: True)
+    monkeypatch.setattr("toolkit.sources.kubelet.files.live.is_apart", lambda _pid, _proc: True)
     with made_node() as made:
         (said,) = version_missing(made.read())
     assert said.startswith(

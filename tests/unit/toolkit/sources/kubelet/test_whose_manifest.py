@@ -11,8 +11,8 @@ from toolkit.model.claims import Claim
 from toolkit.model.evidence.following import LIMITS
 from toolkit.model.memory_units import NO_LIMIT
 from toolkit.model.node_reading import UNIFIED, Asked, NamedText, NodeReading, RuntimeContainer
-from toolkit.sources.kubelet.claims import node_claims
-from toolkit.sources.kubelet.static_pods import StaticPods
+from toolkit.sources.kubelet.pods import StaticPods
+from toolkit.sources.kubelet.promises.node import node_claims
 
 CONFIG = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 UID, MIB = "ab" * 16, 1 << 20

@@ -1,0 +1,51 @@
+"""The files in which programs beside the kubelet say what they have pinned, as parts of a capture."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from toolkit import presence
+from toolkit.errors import InputError
+from toolkit.regular_file import read_bytes
+from toolkit.sources import dra_cpu, nri
+from toolkit.sources.kubelet.places import Places
+from toolkit.text.names import shown
+
+PART = "pinned"
+"""The part of a reading that is missing where a file of theirs cannot be used."""
+
+
+def pinner_files(places: Places) -> tuple[dict[str, bytes], list[str]]:
+    """Return them, without what may be a secret, and a line for each that is there and cannot be used."""
+    found: dict[str, bytes] = {}
+    problems: list[str] = []
+
+    def take(name: str, path: Path, kept: Callable[[bytes, str], bytes]) -> None:
+        where = places.of_node(path)
+        data, problem = read_bytes(places.target(path))
+        try:
+            if data is None:
+                raise InputError(where, problem)
+            found[name] = kept(data, where)
+        except InputError as error:
+            problems.append(str(error))
+
+    cache = places.below(nri.PLACE)
+    if presence.exists(cache) or presence.is_hidden(cache):
+        take(nri.FILE, cache, nri.kept)
+    for folder in map(places.below, dra_cpu.PLACES):
+        for name in _specifications(folder):
+            take(f"{dra_cpu.FOLDER}{shown(os.fsencode(name))}", folder / name, dra_cpu.kept)
+    return found, problems
+
+
+def _specifications(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries)
+    except OSError:
+        return []
+    own = [name for name in names if name.startswith(dra_cpu.STARTS) and name.endswith(dra_cpu.ENDS)]
+    return own[: dra_cpu.MAX_SPECIFICATIONS]

@@ -1,0 +1,1 @@
+"""What a kubelet promises: of one pod, and of the node."""
