@@ -127,4 +127,5 @@ def test_conformance_of_this_machine(home: Path, tmp_path: Path) -> None:
     folder, outcome = conclusion(tmp_path, done, "here")
     assert outcome in {"passed", "undecided"}, done.text
     assert "qos-best-effort" in (folder / "junit.xml").read_text()
+    assert "qos-best-effort" in (folder / "report.html").read_text()
     assert list(folder.glob("runs/*/session.json"))

@@ -15,6 +15,7 @@ from toolkit import presence
 from toolkit.cli.common import json_option, print_json, progress, verbose_option
 from toolkit.cli.ending import attempt, worse, write_or_print
 from toolkit.cli.fleet_reading import cache_place, judged_again, read_all, source_digest
+from toolkit.cli.html import html_option, write_page
 from toolkit.errors import InputError
 from toolkit.fleet.answer import GREEN, WORST_FIRST, FleetAnswer
 from toolkit.fleet.hosts import Gathered, Host
@@ -67,6 +68,7 @@ FILE_OPTION = click.Path(path_type=Path, dir_okay=False)
     "--parquet", type=FILE_OPTION, metavar="FILE",
     help="Write a row per node, scenario, rule and subject (pip install 'pinproof[fleet]').",
 )  # fmt: skip
+@html_option
 @verbose_option
 @json_option
 def command(
@@ -83,6 +85,7 @@ def command(
     markdown: Path | None,
     textfile: Path | None,
     parquet: Path | None,
+    html: Path | None,
     verbose: bool,
     as_json: bool,
 ) -> None:
@@ -116,11 +119,18 @@ def command(
         for path, text in ((junit, fleet_junit), (markdown, _markdown), (textfile, _textfile))
         if path is not None
     ]
+    codes.append(write_page(html, lambda: _page(answer, html)))
     if parquet is not None:
         said = _judged(cache) if judge else saved
         codes.append(attempt(lambda: write_parquet(parquet, hosts, said)))
     sys.stdout.flush()
     sys.exit(worse(answer.code, *codes))
+
+
+def _page(answer: FleetAnswer, path: Path | None) -> str:
+    from toolkit.report.html.fleet import fleet_page
+
+    return fleet_page(answer, "" if path is None else path.stem)
 
 
 def _policy(path: Path, now_s: float) -> Policy:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from toolkit.cli.answers import Answer, answer_in
 from toolkit.cli.bundles import handed_on
 from toolkit.cli.common import coloured, json_option, verbose_option
 from toolkit.cli.compare import compared
-from toolkit.cli.ending import leave, worse, write_or_print
+from toolkit.cli.ending import worse, write_or_print
 from toolkit.cli.html import html_option, read_session, write_page
 from toolkit.cli.saved import judged_again
 from toolkit.cli.sessions import is_session, located, opened
@@ -22,7 +23,7 @@ from toolkit.fleet.values import Comparison
 from toolkit.model.identity import Identity
 from toolkit.model.result import Result
 from toolkit.model.serde import printable_json
-from toolkit.model.verdict import Outcome
+from toolkit.model.verdict import exit_code
 from toolkit.report import page
 from toolkit.report.cases import Group, group_of_run, groups_of_session, render_sonobuoy, render_tap
 from toolkit.report.junit import render_junit
@@ -55,11 +56,10 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rendered:
-    """What came of it. :param code: of what could not be written."""
+    """What came of it. :param codes: of the outcome, and of what could not be written."""
 
-    outcome: Outcome
     text: str
-    code: int = 0
+    codes: tuple[int, ...]
 
 
 @click.command("report", short_help=VERBS["report"].does)
@@ -83,7 +83,7 @@ def command(
     run: Path, kind: str, output: Path | None, html: Path | None, base: Path | None, verbose: bool, as_json: bool
 ) -> None:
     """Render RUN: a run, a packed run, a session or a bundle, as judge takes them; or a file with the answer of
-    `compare --json`.
+    `compare --json` or `fleet --json`.
 
     It is judged again first, and the exit code is that of judge; of an answer it is that of the verb that gave it.
 
@@ -100,24 +100,23 @@ def command(
         else:
             with handed_on(place) as inside:
                 found = _of_saved(inside, place, asked)
-    code = found.code
+    code = 0
     if output is None:
         click.echo(coloured(found.text) if asked.kind == "table" else found.text, nl=False)
     else:
-        code = worse(code, write_or_print(output, found.text))
-    leave(found.outcome, code)
+        code = write_or_print(output, found.text)
+    sys.stdout.flush()
+    sys.exit(worse(code, *found.codes))
 
 
 def _of_answer(answer: Answer, asked: _Asked) -> _Rendered:
     if asked.kind not in answer.formats:
-        raise click.UsageError(
-            f"{asked.name} is an answer about many runs: its formats are {', '.join(answer.formats)}"
-        )
+        raise click.UsageError(f"{asked.name} is an answer about many: its formats are {', '.join(answer.formats)}")
     if asked.base is not None:
-        raise click.UsageError("--base is of a run or a session: compare has said already what differs")
+        raise click.UsageError("--base is of a run or a session: compare and fleet have said already what differs")
     code = write_page(asked.html, lambda: answer.html(asked.name))
     text = answer.formats[asked.kind](asked.verbose)
-    return _Rendered(outcome=answer.outcome, text=text, code=code)
+    return _Rendered(text=text, codes=(answer.code, code))
 
 
 def _of_saved(place: Path, given: Path, asked: _Asked) -> _Rendered:
@@ -131,7 +130,7 @@ def _of_saved(place: Path, given: Path, asked: _Asked) -> _Rendered:
             text = _list(kind, groups_of_session(judged.results), judged.session.identity)
         else:
             text = render_session(judged, kind, verbose=asked.verbose)
-        return _Rendered(outcome=judged.outcome, text=text, code=code)
+        return _Rendered(text=text, codes=(exit_code(judged.outcome), code))
     with opened(place) as folder:
         found = judged_again(folder)
         # While it is unpacked: of several windows another than the last may be drawn.
@@ -142,7 +141,7 @@ def _of_saved(place: Path, given: Path, asked: _Asked) -> _Rendered:
     else:
         # The other formats hold every reason anyway.
         text = render_table(result, verbose=asked.verbose) if kind == "table" else FORMATS[kind](result)
-    return _Rendered(outcome=result.outcome, text=text, code=code)
+    return _Rendered(text=text, codes=(exit_code(result.outcome), code))
 
 
 def _before(asked: _Asked, given: Path) -> Comparison | None:

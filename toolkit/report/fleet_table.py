@@ -152,13 +152,14 @@ def _nodes(nodes: Sequence[Node], *, verbose: bool) -> str:
     if not shown:
         return ""
     most = len(shown) if verbose else MAX_ROWS
-    rows = [(row.host, row.outcome.value, _cause(row)) for row in shown[:most]]
+    rows = [(row.host, row.outcome.value, node_cause(row)) for row in shown[:most]]
     title = "Nodes" if len(shown) == len(nodes) else "Nodes that are not green"
     text = f"{title}\n" + fitted(rows, ("node", "outcome", "why"), (2,), (1.0,))
     return text + _rest(len(shown) - most)
 
 
-def _cause(row: Node) -> str:
+def node_cause(row: Node) -> str:
+    """Write why a node came out so, on one line."""
     return "; ".join((row.cause, *row.notes, *(() if row.expected else ("it was not expected",))))
 
 

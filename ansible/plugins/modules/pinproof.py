@@ -267,7 +267,8 @@ def argv_of(wanted: dict) -> list:
         source = ["--claims", "claims.yaml"] if wanted["source"] == "claims" else [f"--{wanted['source']}"]
         own = ["watch", *source, "--duration", f"{wanted['duration_s']:g}"]
     elif wanted["job"] == "conformance":
-        own = ["conformance", "--junit", "junit.xml"] + (["--select", wanted["select"]] if wanted["select"] else [])
+        selected = ["--select", wanted["select"]] if wanted["select"] else []
+        own = ["conformance", "--junit", "junit.xml", "--html", "report.html", *selected]
     else:
         own = ["cleanup"]
     return [wanted["command"], *own, *wanted["arguments"]]

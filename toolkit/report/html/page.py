@@ -96,6 +96,7 @@ def _environment() -> Environment:
         loader=FunctionLoader(lambda name: read_part("templates", name)),
     )
     made.globals["mark"] = mark
+    made.globals["marks"] = MARKS
     made.filters["data"] = data
     made.filters["n"] = lambda value: f"{value:,}"
     made.filters["time"] = lambda ns: brief(ns) if ns else "-"

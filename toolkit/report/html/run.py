@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from toolkit.fleet.facts import of_environment
 from toolkit.fleet.values import Comparison
@@ -274,11 +275,11 @@ def _again(result: Result, scenario: str, name: str, evidence: Evidence) -> tupl
     rules = dict.fromkeys(one.rule for one in bad)
     explain = [f"pinproof explain {rule}" for rule in list(rules)[:3]]
     if scenario:
-        return (*explain, f"sudo pinproof conformance --select {scenario}")
+        return (*explain, f"sudo pinproof conformance --select {quote(scenario)}")
     followed = evidence.following
-    source = f"--{followed.source}" if followed is not None else "--claims FILE"
+    source = quote(f"--{followed.source}") if followed is not None else "--claims FILE"
     return (
         *explain,
         f"sudo pinproof watch {source} --duration {max(10, round(result.duration_s))}",
-        f"pinproof judge {name}",
+        f"pinproof judge {quote(name)}",
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from toolkit.fleet.facts import of_session
 from toolkit.fleet.values import Comparison
@@ -188,5 +189,5 @@ def _again(order: Sequence[ScenarioResult]) -> tuple[str, ...]:
            if control.outcome in (Outcome.FAILED, Outcome.UNDECIDED)]
     )  # fmt: skip
     explain = [f"pinproof explain {rule}" for rule in list(rules)[: MAX_NEXT // 2]]
-    selected = "".join(f" --select {one.name}" for one in bad[:MAX_NEXT])
+    selected = "".join(f" --select {quote(one.name)}" for one in bad[:MAX_NEXT])
     return (*explain, f"sudo pinproof conformance{selected}")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,16 +14,22 @@ import pytest
 
 from tests.unit.toolkit.cli.command_line import pinproof
 from tests.unit.toolkit.fleet.compared import compare
+from tests.unit.toolkit.fleet.fleet_builder import save
+from tests.unit.toolkit.fleet.fleet_builder import session as recorded_session
 from tests.unit.toolkit.report.pages import Page, check_page
 from tests.unit.toolkit.report.results_builder import CLAIMS, broken, healthy
 from tests.unit.toolkit.saved_runs import save_run
 from tests.unit.validators.evidence_builder import SECOND, balanced, cpus, evidence
+from toolkit.fleet.answer import ClassCount, FleetAnswer, Node, Source
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.evidence import Evidence, UsageBin
+from toolkit.model.node_record import NodeOutcome
 from toolkit.model.session import Session
 from toolkit.model.verdict import Outcome
+from toolkit.report.html import fleet as fleet_module
 from toolkit.report.html.comparison import comparison_page
+from toolkit.report.html.fleet import fleet_page
 from toolkit.report.html.run import RunView, run_page, run_view
 from toolkit.report.html.session import MAX_BYTES, session_page
 from toolkit.session.index import session_of
@@ -237,6 +246,98 @@ def test_a_comparison_draws_how_far_measures_moved() -> None:
 
 def judged_result(found: Evidence) -> Any:
     return judge_run(StoredRun(path=Path("/nowhere"), claims=CLAIMS, evidence=found, digests={})).result
+
+
+def fleet(number: int, name: str = "node") -> FleetAnswer:
+    """A fleet in which each fourth node failed."""
+    nodes = tuple(
+        Node(
+            host=f"{name}-{at:05}",
+            outcome=NodeOutcome.FAILED if at % 4 == 0 else NodeOutcome.PASSED,
+            cause=f"cpuset-containment db/{at}: ran on CPU {at % 64} outside {at}: {at * 7919 % 1000} switches; {name}",
+            expected=True,
+            at="2026-11-28T01:02:03Z",
+            hardware=name,
+            software="6.18",
+            not_passed={"cpuset-containment": Outcome.FAILED},
+            sources=(Source(kind=name, outcome=NodeOutcome.FAILED, cause=name, at="", path=f"a/{name}"),),
+        )
+        for at in range(number)
+    )
+    counts = {NodeOutcome.FAILED: -(-number // 4), NodeOutcome.PASSED: number - -(-number // 4)}
+    return FleetAnswer(
+        outcome=Outcome.FAILED,
+        made_at="2026-11-28T01:02:03Z",
+        max_age_s=1.0,
+        counts=counts,
+        expected=number,
+        classes=(ClassCount(hardware=name, software="6.18", counts=counts),),
+        nodes=nodes,
+    )
+
+
+def rows_beside(page: Page) -> list[list[str]]:
+    """Return the rows that a page has compressed."""
+    (packed,) = page.all("script", id="packed")
+    found = json.loads(gzip.decompress(base64.b64decode(packed.text)))
+    assert isinstance(found, list)
+    return found
+
+
+def test_a_fleet_of_two_thousand_is_one_page() -> None:
+    """The worst 200 nodes are drawn, all lie beside, and it states how many failed first."""
+    text = fleet_page(fleet(2000))
+    page = check_page(text)
+
+    assert len(text.encode()) < fleet_module.MAX_BYTES // 5
+    assert page.headings()[0][1] == "✘ failed 500 of 2,000 nodes did not pass"
+    (body,) = page.all("tbody", id="rows")
+    assert body.text.count("node-") == 200
+    rows = rows_beside(page)
+    assert len(rows) == 2000
+    assert [row[1] for row in rows] == ["failed"] * 500 + ["passed"] * 1500
+
+
+def test_a_small_fleet_has_nothing_beside() -> None:
+    """Every node has its row."""
+    page = check_page(fleet_page(fleet(200)))
+    assert not page.all("script", id="packed")
+
+
+def test_what_a_page_of_a_fleet_has_no_room_for_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worst nodes stay."""
+    monkeypatch.setattr(fleet_module, "MAX_PACKED", 3_000)
+    page = check_page(fleet_page(fleet(1000)))
+
+    rows = rows_beside(page)
+    assert 0 < len(rows) < 1000
+    assert {row[1] for row in rows[:100]} == {"failed"}
+    assert f"{1000 - len(rows)} nodes have no row here" in page.source
+
+
+def test_names_of_nodes_are_inert() -> None:
+    """In rows that are drawn, in those beside, and in commands that a reader may copy into a shell."""
+    evil, good = (check_page(fleet_page(fleet(300, name))) for name in (HOSTILE + "; rm -rf $(x) `y`", "x" * 20))
+
+    assert [one.tag for one in evil.elements] == [one.tag for one in good.elements]
+    assert "\u202e" not in evil.source
+    assert not any("\u202e" in text for row in rows_beside(evil) for text in row)
+    (report,) = [one.text for one in evil.all("code") if one.text.startswith("pinproof report ")]
+    assert len(shlex.split(report)) == 5, "names are words of a shell, each in its quotes"
+
+
+def test_fleet_writes_the_page_and_report_makes_it_again(tmp_path: Path) -> None:
+    """From the answer of `fleet --json`; the exit code is that of fleet, and what it bears with stays borne with."""
+    for host in ("a", "b"):
+        save(tmp_path / "results", host, recorded_session(host))
+    asked = ("fleet", tmp_path / "results", "--expect", "a,b,c", "--accept", "never")
+    given = pinproof(*asked, "--json", "--html", tmp_path / "a.html")
+    (tmp_path / "answer.json").write_text(given.stdout)
+    again = pinproof("report", tmp_path / "answer.json", "--html", tmp_path / "b.html")
+
+    assert (given.exit_code, again.exit_code) == (0, 0)
+    pages = [check_page((tmp_path / name).read_text()) for name in ("a.html", "b.html")]
+    assert [page.headings()[0][1] for page in pages] == ["? undecided 1 of 3 nodes did not pass"] * 2
 
 
 def test_report_writes_the_page_beside_the_table(tmp_path: Path) -> None:
