@@ -15,12 +15,12 @@ from probes.masks.witness import Masks
 from probes.memory.witness import Memory
 from probes.node.cpus import Cpus
 from probes.node.witness import OwnCost, System, Threads
+from probes.observer import Made
 from probes.options import ObserveOptions
 from probes.programs import Side
 from probes.state_files.witness import StateFileWitness
 from probes.switches.ledger import Ledger
 from probes.switches.witness import Switches
-from probes.windows import Made
 from probes.writes.witness import WriteWitness
 
 WITNESSES: tuple[Made, ...] = (

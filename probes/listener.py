@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from probes.garbage import seldom_sought
 from probes.loops import Loop
-from probes.windows import Windows
+from probes.observer import Observer
 from probes.witness import Chore
 from toolkit.model.blind_spots import EVERY_WITNESS
 
@@ -21,24 +21,24 @@ cgroup that was made or deleted, too), and so do a write that the kernel reports
 
 
 class _Hearing:
-    def __init__(self, windows: Windows) -> None:
-        self._windows = windows
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
         now = time.monotonic()
         self._due: list[tuple[Chore, float]] = [
-            (chore, now) for witness in windows.witnesses for chore in witness.chores()
+            (chore, now) for witness in observer.witnesses for chore in witness.chores()
         ]
         self._refused = False
         """Whether the lock was held by another thread when chores were to be done."""
 
     def round(self, _stopped: Callable[[], bool]) -> float:
         """Hear what the programs have sent, and do every chore whose time has come."""
-        self._windows.ledger.poll(self._wait_ms())
+        self._observer.ledger.poll(self._wait_ms())
         # A window that turns over holds the lock for as long as everything is read, and chores need it. They are due
         # again when it is free: what the programs send meanwhile would be lost as soon as a ring is full.
-        self._refused = not self._windows.lock.acquire(blocking=False)
+        self._refused = not self._observer.lock.acquire(blocking=False)
         if self._refused:
             return 0.0
-        self._windows.lock.release()
+        self._observer.lock.release()
         # One moment for all: what is due as often stays due together, and wakes this thread once.
         now = time.monotonic()
         for index, (chore, due) in enumerate(self._due):
@@ -56,8 +56,8 @@ class _Hearing:
 
 
 @contextmanager
-def listening(windows: Windows) -> Iterator[None]:
+def listening(observer: Observer) -> Iterator[None]:
     """Listen while the block runs."""
-    hearing = _Hearing(windows)
-    with seldom_sought(), Loop(windows, "pinproof-events", hearing.round, EVERY_WITNESS, windows.ledger.wake):
+    hearing = _Hearing(observer)
+    with seldom_sought(), Loop(observer, "pinproof-events", hearing.round, EVERY_WITNESS, observer.ledger.wake):
         yield

@@ -1,4 +1,4 @@
-"""Loading the probes once for many observers: compiling takes most of a second here, and many seconds in an emulator.
+"""Observers, and loading the probes once for many: compiling takes most of a second here, and many in an emulator.
 
 A ledger is lent to one observer at a time and emptied when it goes back (:meth:`probes.switches.ledger.Ledger.lent`);
 whatever an observer keeps in user space ends with it. So nothing that one saw or watched is in another's evidence.
@@ -6,16 +6,20 @@ whatever an observer keeps in user space ends with it. So nothing that one saw o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from probes.composition import WITNESSES, new_ledger
+from probes.listener import listening
+from probes.observer import Made, Observer
 from probes.options import ObserveOptions
+from probes.subjects import Violation, check_place
 from probes.switches.ledger import Ledger
-from probes.windows import Made
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
+from toolkit.host.kept_files import MOST_COUNTERS, SHARE_COUNTERS, KeptFiles
+from toolkit.model.claims import ClaimSet
 
 
 @contextmanager
@@ -24,13 +28,57 @@ def loaded(
     options: ObserveOptions | None = None,
     witnesses: Sequence[Made] = WITNESSES,
 ) -> Iterator[Ledger]:
-    """Compile, load and attach the programs; give the ledger to one :class:`probes.observer.Observer` after the other.
+    """Compile, load and attach the programs; give the ledger to one :func:`observing` after the other.
 
     :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc.
     """
     unified_hierarchy(root)
     with attached(new_ledger(root, options, witnesses)) as ledger:
         yield ledger
+
+
+@contextmanager
+def observing(
+    claims: ClaimSet,
+    *,
+    root: Path = Path("/"),
+    options: ObserveOptions | None = None,
+    on_violation: Callable[[Violation], None] | None = None,
+    ledger: Ledger | None = None,
+    witnesses: Sequence[Made] = WITNESSES,
+    kept: KeptFiles | None = None,
+) -> Iterator[Observer]:
+    """Watch a node's claims while the block runs: programs are loaded and attached, claims published, threads listen.
+
+    :param ledger: loaded already, for ``witnesses``: observers that use it one after the other compile nothing and know
+        nothing of each other. ``None``: one of its own.
+    :param on_violation: called with each violation as soon as it is reported.
+    :param witnesses: what the observer is composed of, in the order in which they read (:mod:`probes.composition`).
+    :param kept: reads control files, where another reads them, too, which then closes it. ``None``: one of its own.
+    :raises HostUnsupportedError: pure cgroup v1, no root, no BPF, no BTF, no bcc.
+    :raises InputError: a claim's cgroup does not exist, or is the root.
+    """
+    if ledger is not None and options not in (None, ledger.options):
+        raise ValueError("the programs were compiled for other options")
+    observer = Observer(claims, root, ledger or new_ledger(root, options, witnesses), on_violation)
+    observer.hierarchy = unified_hierarchy(root)
+    for claim in claims.claims:
+        check_place(claim)  # before anything is compiled
+    with ExitStack() as stack:
+        observer.kept = kept or stack.enter_context(KeptFiles())
+        observer.kept_counters = stack.enter_context(KeptFiles(MOST_COUNTERS, SHARE_COUNTERS))
+        if ledger is None:
+            stack.enter_context(attached(observer.ledger))
+        stack.enter_context(observer.ledger.lent())
+        observer.begin(tuple(make(observer) for make in witnesses))
+        for witness in observer.witnesses:
+            stack.enter_context(witness.running())
+        stack.enter_context(listening(observer))
+        closing = stack.pop_all()
+    try:
+        yield observer
+    finally:
+        closing.close()
 
 
 @contextmanager

@@ -10,8 +10,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from probes.observer import Observer
 from probes.waits import Waits
-from probes.windows import Windows
 from toolkit.model.blind_spots import Witness
 
 AGAIN_S = 0.1
@@ -28,13 +28,13 @@ class Loop:
 
     def __init__(
         self,
-        state: Windows,
+        observer: Observer,
         name: str,
         work: Callable[[Callable[[], bool]], float],
         witnesses: tuple[Witness, ...],
         end_wait: Callable[[], None] | None = None,
     ) -> None:
-        self._state, self._work, self._witnesses, self._end_wait = state, work, witnesses, end_wait
+        self._observer, self._work, self._witnesses, self._end_wait = observer, work, witnesses, end_wait
         self._stop, self._bell = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -56,9 +56,9 @@ class Loop:
         self._bell.set()
 
     def _run(self) -> None:
-        state, witnesses = self._state, self._witnesses
+        observer, witnesses = self._observer, self._witnesses
         last_ns = time.monotonic_ns()
-        waits = Waits(state.root / "proc/thread-self")
+        waits = Waits(observer.root / "proc/thread-self")
         pause_s = 0.0
         try:
             while True:
@@ -70,12 +70,12 @@ class Loop:
                     pause_s = self._work(self._stop.is_set)
                 except Exception as error:
                     text = f"the observer met an error: {error or type(error).__name__}"
-                    state.blind(text, *witnesses, start_ns=last_ns, end_ns=time.monotonic_ns())
+                    observer.blind(text, *witnesses, start_ns=last_ns, end_ns=time.monotonic_ns())
                     pause_s = AGAIN_S
                 now_ns = time.monotonic_ns()
                 # What it looked at meanwhile has its own clock, which leaves it in doubt: this says why.
                 if late := waits.long():
-                    state.blind(late, start_ns=last_ns, end_ns=now_ns)
+                    observer.blind(late, start_ns=last_ns, end_ns=now_ns)
                 last_ns = now_ns
         except BaseException as error:
-            state.blind(f"a thread of the observer ended early: {error or type(error).__name__}", *witnesses)
+            observer.blind(f"a thread of the observer ended early: {error or type(error).__name__}", *witnesses)

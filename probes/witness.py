@@ -137,13 +137,13 @@ class Chore:
 
 
 class Witness:
-    """A source of evidence, composed into an observer: it is made with that (:class:`probes.windows.Made`)."""
+    """A source of evidence, composed into an observer: it is made with that (:class:`probes.observer.Made`)."""
 
     SIDE: ClassVar[type[Side] | None] = None
     """What it has in the kernel, if anything; compiled and loaded with the others."""
 
-    def __init__(self, windows: object) -> None:
-        """Begin with an observer's :class:`probes.windows.Windows`; one that needs nothing of them keeps nothing."""
+    def __init__(self, observer: object) -> None:
+        """Begin with its :class:`probes.observer.Observer`; one that needs nothing of it keeps nothing."""
 
     def running(self) -> AbstractContextManager[object]:
         """Return what runs as long as the observer watches: threads of its own, sockets."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from probes.actions.decoder import ActionReading, Dropped
 from probes.actions.reader import Actions, read_hierarchies
-from probes.windows import Windows
+from probes.observer import Observer
 from probes.witness import Edge, OpenWindow, Watch, Witness
 
 
@@ -43,8 +43,8 @@ class ActionWitness(Witness):
 
     SIDE = Actions
 
-    def __init__(self, windows: Windows) -> None:
-        self._actions, self._ledger = windows.ledger.side(Actions), windows.ledger
+    def __init__(self, observer: Observer) -> None:
+        self._actions, self._ledger = observer.ledger.side(Actions), observer.ledger
 
     def begin(self, window: OpenWindow, first: Edge) -> ActionWatch:
         """Begin with a window."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from probes.cgroups.bandwidth import Below, CgroupCounters, lineage
 from probes.cgroups.decoder import BandwidthReading
 from probes.cgroups.lives import Ended, Lives, Reading
+from probes.observer import Observer
 from probes.subjects import Subject
 from probes.switches.watch import SwitchWatch
-from probes.windows import Windows
 from probes.witness import Edge, OpenWindow, Watch, Witness
 from toolkit.model.claims import Claim
 
@@ -31,8 +31,8 @@ class StatEdge:
 class BandwidthWatch(Watch):
     """One window."""
 
-    def __init__(self, state: Windows, counters: CgroupCounters, window: OpenWindow, first: StatEdge) -> None:
-        self._state, self._counters, self._window, self._first = state, counters, window, first
+    def __init__(self, observer: Observer, counters: CgroupCounters, window: OpenWindow, first: StatEdge) -> None:
+        self._observer, self._counters, self._window, self._first = observer, counters, window, first
         self._lives = Lives()
         self._base_ns: dict[str, int] = {}
         self._ended: dict[int, Ended] = {}
@@ -42,7 +42,7 @@ class BandwidthWatch(Watch):
         self._asked_ns = 0
         self._below: Below = dict(first.below)
         """CPU time of all claims by the ledger, by ident, and when it was asked for."""
-        own = {subject.claim.cgroup for subject in state.subjects.values()}
+        own = {subject.claim.cgroup for subject in observer.subjects.values()}
         for cgroup, reading in first.stats.items():
             self._lives.start(cgroup, reading, 0 if cgroup in own else None)
 
@@ -50,7 +50,7 @@ class BandwidthWatch(Watch):
         """Begin an account of a claim, with what the ledger has counted of it by then."""
         readings = self._counters.read_all([subject.claim])
         self._below = {**self._below, **self._counters.read_below([subject.claim])}
-        self._state.ledger.split(self._state.ledger.sampled())
+        self._observer.ledger.split(self._observer.ledger.sampled())
         used = self._base_ns[subject.name] = self._usage_ns(subject)
         for cgroup, reading in readings.items():
             # A claim's own account is begun anew: its cgroup may have been another claim's, or made anew.
@@ -59,7 +59,7 @@ class BandwidthWatch(Watch):
 
     def last_look(self, subject: Subject) -> None:
         """Read its counters once more."""
-        self._state.ledger.split(self._state.ledger.sampled())
+        self._observer.ledger.split(self._observer.ledger.sampled())
         self.cgroup_changed(subject, None)
 
     def claim_removed(self, subject: Subject, at_ns: int) -> None:
@@ -106,7 +106,7 @@ class BandwidthWatch(Watch):
         last = edge.of(StatEdge)
         if not self._window.closed:
             self._take(last)
-        ledger = self._state.ledger
+        ledger = self._observer.ledger
         return BandwidthReading(
             first_at_ns=self._first.at_ns,
             last_at_ns=last.at_ns,
@@ -122,7 +122,7 @@ class BandwidthWatch(Watch):
 
     def _take(self, edge: StatEdge) -> None:
         """Let what was read at an edge be the last reading of every cgroup that exists."""
-        own = {subject.claim.cgroup: subject for subject in self._state.subjects.values()}
+        own = {subject.claim.cgroup: subject for subject in self._observer.subjects.values()}
         used = self._window.watch(SwitchWatch).usage_ns()
         for cgroup, reading in edge.stats.items():
             self._lives.read(cgroup, reading, used[own[cgroup].ident] if cgroup in own else None)
@@ -131,20 +131,20 @@ class BandwidthWatch(Watch):
 class Bandwidth(Witness):
     """CPU time and throttling by the kernel's own counts."""
 
-    def __init__(self, windows: Windows) -> None:
-        self._windows = windows
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
         self._counters: CgroupCounters | None = None
 
     @property
     def counters(self) -> CgroupCounters:
         """Reads them."""
         if self._counters is None:
-            self._counters = CgroupCounters(self._windows.hierarchy, self._windows.kept_counters)
+            self._counters = CgroupCounters(self._observer.hierarchy, self._observer.kept_counters)
         return self._counters
 
     def begin(self, window: OpenWindow, first: Edge) -> BandwidthWatch:
         """Begin with a window."""
-        return BandwidthWatch(self._windows, self.counters, window, first.of(StatEdge))
+        return BandwidthWatch(self._observer, self.counters, window, first.of(StatEdge))
 
     def edge(self, turn: bool) -> Generator[None, None, StatEdge]:
         """Read every level of every claim."""
@@ -162,10 +162,10 @@ class Bandwidth(Witness):
         to run in these milliseconds is charged up to one tick late, which two witnesses may differ by in any case. On a
         CPU that is not interrupted ticks are rare, and what runs there for the whole window is not counted by its end.
         """
-        windows, ledger = self._windows, self._windows.ledger
-        if windows.window is None or ledger.online() - ledger.sampled():
+        observer, ledger = self._observer, self._observer.ledger
+        if observer.window is None or ledger.online() - ledger.sampled():
             return None
-        subjects = list(windows.subjects.values())
+        subjects = list(observer.subjects.values())
         ran = ledger.rows.all_ns((one.slot for one in subjects), ledger.window)
         return frozenset(level for one in subjects if ran[one.slot] for level in lineage(one.claim.cgroup))
 
@@ -174,4 +174,4 @@ class Bandwidth(Witness):
         self.counters.keep(self._claims())
 
     def _claims(self) -> list[Claim]:
-        return [subject.claim for subject in self._windows.subjects.values()]
+        return [subject.claim for subject in self._observer.subjects.values()]

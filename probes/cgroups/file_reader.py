@@ -21,9 +21,9 @@ from probes.cgroups.bandwidth import lineage
 from probes.cgroups.control_files import ControlFiles
 from probes.cgroups.pace import Pace
 from probes.cgroups.watched_tree import WatchedTree
+from probes.observer import Observer
 from probes.subjects import Subject
 from probes.window import Window
-from probes.windows import Windows
 from probes.witness import OpenWindow
 from toolkit.model.blind_spots import Witness
 from toolkit.model.cpuset import CpuSet
@@ -66,7 +66,7 @@ class FileReader:
 
     def __init__(
         self,
-        windows: Windows,
+        observer: Observer,
         files_of: Callable[[OpenWindow], ControlFiles],
         forget: Callable[[Iterable[str]], None] = lambda _cgroups: None,
         written: Callable[[], frozenset[str] | None] = lambda: None,
@@ -75,7 +75,7 @@ class FileReader:
         misses_none: Callable[[], bool] = lambda: False,
     ) -> None:
         self._misses_none = misses_none
-        self._windows, self._files_of, self._forget, self._written = windows, files_of, forget, written
+        self._observer, self._files_of, self._forget, self._written = observer, files_of, forget, written
         now_s = time.monotonic()
         self._sweep = Pace(now_s, period_s, SHARE, LONGEST_S)
         self._often = Pace(now_s, period_s, SHARE, period_s)
@@ -107,19 +107,19 @@ class FileReader:
         del stopped
         self.rests = False
         beaten, self.beaten = self.beaten, False
-        windows = self._windows
-        with windows.lock:
-            windows.look()
-            subjects = list(windows.subjects.values())
+        observer = self._observer
+        with observer.lock:
+            observer.look()
+            subjects = list(observer.subjects.values())
         # In this order: what was heard until then is among what was written.
-        heard_ns, written = windows.ledger.heard_ns, self._written()
+        heard_ns, written = observer.ledger.heard_ns, self._written()
         # What writes one file often writes another: they are read in the next round.
         until_ns, before = self._heard
         self._heard = (0, frozenset()) if written is None else (heard_ns, written)
         self._owed |= before
         now_s = time.monotonic()
-        with windows.lock:
-            window = windows.window
+        with observer.lock:
+            window = observer.window
             if window is None or window.closed:
                 return LOOK_S
             files = self._files_of(window)
@@ -210,9 +210,9 @@ class FileReader:
 
         :param counts: also read counters.
         """
-        windows, count = self._windows, len(subjects)
-        with windows.lock:
-            windows.verify_pods()
+        observer, count = self._observer, len(subjects)
+        with observer.lock:
+            observer.verify_pods()
         turn: dict[int, Subject] = {}
         if counts and count:
             first, self._turn = self._turn, (self._turn + COUNTERS_A_ROUND) % count
@@ -221,10 +221,10 @@ class FileReader:
         began_s = time.thread_time()
         looked_at = turn | {one.ident: one for one in subjects if not one.reported or one.ident in self._fresh}
         for ident, subject in looked_at.items():
-            with windows.lock:
-                if window.closed or windows.subjects.get(subject.name) is not subject:
+            with observer.lock:
+                if window.closed or observer.subjects.get(subject.name) is not subject:
                     continue
-                windows.verify(subject)
+                observer.verify(subject)
                 if ident in turn and not subject.gone:
                     window.again(subject)
         if counts:

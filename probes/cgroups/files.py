@@ -16,8 +16,8 @@ from probes.cgroups.decoder import FileReading
 from probes.cgroups.file_reader import PERIOD_S, FileReader
 from probes.cgroups.known_files import KnownFiles
 from probes.loops import Loop
+from probes.observer import Observer
 from probes.subjects import Subject
-from probes.windows import Windows
 from probes.witness import Chore, Edge, OpenWindow, Watch, Witness
 from probes.writes.witness import WriteWitness
 from toolkit.model.claims import Claim
@@ -93,8 +93,8 @@ class Files(Witness):
     period_s = PERIOD_S
     """Seconds from one reading to the next in an open window, where that costs little."""
 
-    def __init__(self, windows: Windows) -> None:
-        self._windows = windows
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
         self._known: KnownFiles | None = None
         self._reader: FileReader | None = None
         self._loop: Loop | None = None
@@ -116,7 +116,7 @@ class Files(Witness):
     def _wake(self) -> None:
         if self._reader is None or self._loop is None or not self._reader.rests:
             return
-        if self._others or any(witness.stirred() for witness in self._windows.witnesses):
+        if self._others or any(witness.stirred() for witness in self._observer.witnesses):
             self._others = False
             self._loop.wake()
 
@@ -125,7 +125,7 @@ class Files(Witness):
         del subject
         self._others = True
         if self._loop is not None:
-            self._windows.ledger.wake()
+            self._observer.ledger.wake()
 
     def unclaiming(self, subject: Subject) -> None:
         """As :meth:`claiming`."""
@@ -134,21 +134,21 @@ class Files(Witness):
     def running(self) -> AbstractContextManager[object]:
         """Read them, in a thread of its own."""
         self._reader = reader = FileReader(
-            self._windows,
+            self._observer,
             lambda window: window.watch(FileWatch).files,
             self.known.forget,
             self._written,
             self.period_s,
             misses_none=self._misses_none,
         )
-        self._loop = Loop(self._windows, "pinproof-files", reader.round, FileReader.WITNESSES)
+        self._loop = Loop(self._observer, "pinproof-files", reader.round, FileReader.WITNESSES)
         return self._loop
 
     @property
     def known(self) -> KnownFiles:
         """What is known of them."""
         if self._known is None:
-            self._known = KnownFiles(self._windows.hierarchy, self._windows.kept)
+            self._known = KnownFiles(self._observer.hierarchy, self._observer.kept)
         return self._known
 
     def begin(self, window: OpenWindow, first: Edge) -> FileWatch:
@@ -168,7 +168,7 @@ class Files(Witness):
         self.known.keep(level for claim in self._claims() for level in lineage(claim.cgroup))
 
     def _claims(self) -> list[Claim]:
-        return [subject.claim for subject in self._windows.subjects.values()]
+        return [subject.claim for subject in self._observer.subjects.values()]
 
     def _written(self) -> frozenset[str] | None:
         """Return whose files were written; ``None``: nothing sees every write."""
@@ -182,7 +182,7 @@ class Files(Witness):
 
     def _writes(self) -> WriteWitness | None:
         try:
-            return self._windows.witness(WriteWitness)
+            return self._observer.witness(WriteWitness)
         except KeyError:
             return None
 

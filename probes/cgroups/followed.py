@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
 from probes.cgroups.claimed_paths import ClaimedPaths, News
+from probes.observer import Observer
 from probes.subjects import Followed
-from probes.windows import Windows
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 
@@ -22,8 +22,8 @@ F = TypeVar("F", bound=Followed)
 class Follower(ABC, Generic[F]):
     """Use :meth:`follow` and :meth:`verify`; all methods are called under the observer's lock."""
 
-    def __init__(self, windows: Windows, names: ClaimedPaths) -> None:
-        self._windows, self._names = windows, names
+    def __init__(self, observer: Observer, names: ClaimedPaths) -> None:
+        self._observer, self._names = observer, names
 
     def follow(self, one: F) -> None:
         """Take note of what the kernel side reported."""
@@ -70,19 +70,19 @@ class Follower(ABC, Generic[F]):
     def _is_now(self, one: F, number: int) -> None:
         if number != one.cgroup_id:
             # Nothing can be in it any more; dying tasks have been counted as its own until now.
-            self._windows.ledger.drop_root(one.cgroup_id)
+            self._observer.ledger.drop_root(one.cgroup_id)
         one.cgroup_id, one.gone = number, False
         self._follow_legacy(one)
 
     def _follow_legacy(self, one: F) -> None:
-        for controller, number in cgroupfs.legacy_ids(self._windows.hierarchy, one.path).items():
+        for controller, number in cgroupfs.legacy_ids(self._observer.hierarchy, one.path).items():
             if number != one.legacy_ids.get(controller):
                 # The old one's tasks are gone or going; the kernel side has put the new one in its place.
-                self._windows.ledger.drop_legacy(controller, one.legacy_ids.get(controller))
+                self._observer.ledger.drop_legacy(controller, one.legacy_ids.get(controller))
                 one.legacy_ids = one.legacy_ids | {controller: number}
 
     def _number(self, one: F) -> int | None:
         try:
-            return cgroupfs.cgroup_id(self._windows.hierarchy, one.path)
+            return cgroupfs.cgroup_id(self._observer.hierarchy, one.path)
         except InputError:
             return None

@@ -13,8 +13,8 @@ import time
 from probes.cgroups.claimed_paths import ClaimedPaths, News
 from probes.cgroups.followed import Follower
 from probes.cgroups.pods_root import PodsFollower
+from probes.observer import Observer
 from probes.subjects import PodsRoot, Subject
-from probes.windows import Windows
 from probes.witness import Edge, OpenWindow, Watch, Witness
 from toolkit.host import cgroupfs
 from toolkit.model import blind_spots
@@ -29,18 +29,18 @@ class ClaimFollower(Follower[Subject]):
 
     def _reported(self, one: Subject, news: News) -> None:
         """Date the events, and read what the new cgroup has."""
-        windows = self._windows
+        observer = self._observer
         if news.undated:
             # Watched they were all the same: only the changes are not all in the evidence.
-            windows.blind(
+            observer.blind(
                 f"{one.name}: its cgroup was deleted or made {news.undated} times more than are dated one by one",
                 end_ns=time.monotonic_ns(),
             )
         for event in news.events:
             self._note(one, MADE if event.made else GONE, event.at_ns)
-        if windows.window is not None:
+        if observer.window is not None:
             made_ns = max((event.at_ns for event in news.events if event.made), default=None)
-            windows.window.cgroup_changed(one, made_ns)
+            observer.window.cgroup_changed(one, made_ns)
 
     def _missing(self, one: Subject, now_ns: int) -> None:
         """It was deleted, and nothing reported it."""
@@ -49,22 +49,22 @@ class ClaimFollower(Follower[Subject]):
 
     def _found_out(self, one: Subject, number: int, now_ns: int) -> None:
         """Put the new one under the claim: what ran in it until now was no claim's."""
-        windows = self._windows
+        observer = self._observer
         if not one.gone:
             self._note(one, GONE, now_ns)
         self._note(one, MADE, now_ns)
-        windows.ledger.add_root(number, one.slot, one.ident, cgroupfs.legacy_ids(windows.hierarchy, one.path))
+        observer.ledger.add_root(number, one.slot, one.ident, cgroupfs.legacy_ids(observer.hierarchy, one.path))
         self._is_now(one, number)
-        windows.found_members(one, now_ns)
+        observer.found_members(one, now_ns)
         unseen_ms = (now_ns - one.checked_ns) / 1e6
-        windows.blind(
+        observer.blind(
             f"{one.name}: its cgroup was made anew, and for at most {unseen_ms:.0f} ms not watched",
             *(blind_spots.Witness.SWITCHES, blind_spots.Witness.MASKS, blind_spots.Witness.BANDWIDTH),
             start_ns=one.checked_ns,
             end_ns=now_ns,
         )
-        if windows.window is not None:
-            windows.window.cgroup_changed(one)
+        if observer.window is not None:
+            observer.window.cgroup_changed(one)
 
     def _note(self, one: Subject, what: str, at_ns: int) -> None:
         """Note it in the window in which it happened, which may be the one that has just ended; and a cgroup that is
@@ -72,7 +72,7 @@ class ClaimFollower(Follower[Subject]):
         """
         if what == MADE:
             one.made_ns = at_ns
-        for window in self._windows.live():
+        for window in self._observer.live():
             ended = window.closed and at_ns > window.end_ns
             if not ended and (at_ns >= window.start_ns or in_setup(one, window.start_ns)):
                 noted(window, one, what, at_ns)
@@ -94,16 +94,16 @@ class Identities(Witness):
 
     SIDE = ClaimedPaths
 
-    def __init__(self, windows: Windows) -> None:
-        self._windows = windows
-        self._names = windows.ledger.side(ClaimedPaths)
-        self._claims = ClaimFollower(windows, self._names)
-        self._pods = PodsFollower(windows, self._names)
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._names = observer.ledger.side(ClaimedPaths)
+        self._claims = ClaimFollower(observer, self._names)
+        self._pods = PodsFollower(observer, self._names)
         self._count = 0
 
     def begin(self, window: OpenWindow, first: Edge) -> Watch:
         """Let a window know of cgroups that are being set up when it opens."""
-        for subject in self._windows.subjects.values():
+        for subject in self._observer.subjects.values():
             if in_setup(subject, window.start_ns):
                 noted(window, subject, MADE, subject.made_ns)
         return super().begin(window, first)
@@ -141,9 +141,9 @@ class Identities(Witness):
         count = self._names.count()
         if count == self._count:
             return
-        if self._windows.pods is not None:
-            self._pods.follow(self._windows.pods)
-        for subject in self._windows.subjects.values():
+        if self._observer.pods is not None:
+            self._pods.follow(self._observer.pods)
+        for subject in self._observer.subjects.values():
             self._claims.follow(subject)
         # Not before: where one of them meets an error the next look takes up the rest.
         self._count = count

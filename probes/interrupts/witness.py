@@ -7,7 +7,7 @@ from collections.abc import Generator
 from probes.interrupts.decoder import InterruptReading, SoftirqCounts
 from probes.interrupts.reader import Interrupts
 from probes.node.system import read_softirqs
-from probes.windows import Windows
+from probes.observer import Observer
 from probes.witness import Edge, OpenWindow, Watch, Witness
 
 
@@ -35,8 +35,8 @@ class InterruptWitness(Witness):
 
     SIDE = Interrupts
 
-    def __init__(self, windows: Windows) -> None:
-        self._interrupts, self._root, self._ledger = windows.ledger.side(Interrupts), windows.root, windows.ledger
+    def __init__(self, observer: Observer) -> None:
+        self._interrupts, self._root, self._ledger = observer.ledger.side(Interrupts), observer.root, observer.ledger
 
     def begin(self, window: OpenWindow, first: Edge) -> InterruptWatch:
         """Begin with a window."""

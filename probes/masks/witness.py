@@ -14,9 +14,9 @@ from probes.masks.strays import Strays
 from probes.masks.thread import UnreadableError
 from probes.masks.threads import ThreadMasks
 from probes.masks.ways import Ways
+from probes.observer import Observer
 from probes.subjects import Subject
 from probes.switches.members import Joiners
-from probes.windows import Windows
 from probes.witness import Edge, OpenWindow, Watch, Witness
 from toolkit.model import blind_spots
 
@@ -29,12 +29,12 @@ LAST_CPU_NS = 100_000_000
 class MaskWatch(Watch):
     """One window."""
 
-    def __init__(self, windows: Windows, window: OpenWindow, pause_ns: int, ways: Ways, joiners: Joiners) -> None:
-        patience_ns = windows.options.pending_ms * 1_000_000
-        moving = windows.ledger.moving.begun_ns
-        where = (windows.hierarchy, windows.root, window.start_ns)
+    def __init__(self, observer: Observer, window: OpenWindow, pause_ns: int, ways: Ways, joiners: Joiners) -> None:
+        patience_ns = observer.options.pending_ms * 1_000_000
+        moving = observer.ledger.moving.begun_ns
+        where = (observer.hierarchy, observer.root, window.start_ns)
         self.masks = ThreadMasks(*where, pause_ns, patience_ns, moving, ways, joiners.may_complete)
-        self.window, self._threads = window, windows.options.threads
+        self.window, self._threads = window, observer.options.threads
 
     def ending(self, subject: Subject) -> None:
         """Scan the claim's threads once more."""
@@ -75,37 +75,37 @@ class Masks(Witness):
 
     SIDE = TaskIterator
 
-    def __init__(self, windows: Windows) -> None:
-        self._windows = windows
-        self._pause_ns = windows.options.scan_ms * 1_000_000
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._pause_ns = observer.options.scan_ms * 1_000_000
         self._watch: MaskWatch | None = None
         """Of the latest window."""
-        self._joiners = Joiners(windows.ledger, windows.options.joining_ms * 1_000_000)
-        hierarchy, root = windows.hierarchy, windows.root
+        self._joiners = Joiners(observer.ledger, observer.options.joining_ms * 1_000_000)
+        hierarchy, root = observer.hierarchy, observer.root
         self._ways = Ways(
-            Strays(hierarchy, root), Sample(hierarchy, root), windows.ledger.side(TaskIterator), self._pause_ns
+            Strays(hierarchy, root), Sample(hierarchy, root), observer.ledger.side(TaskIterator), self._pause_ns
         )
 
     def running(self) -> AbstractContextManager[object]:
         """Scan all claims again and again, in a thread of its own."""
-        if not self._windows.options.threads:
+        if not self._observer.options.threads:
             return nullcontext()
-        return Loop(self._windows, "pinproof-proc", self._scan, (blind_spots.Witness.MASKS,))
+        return Loop(self._observer, "pinproof-proc", self._scan, (blind_spots.Witness.MASKS,))
 
     def begin(self, window: OpenWindow, first: Edge) -> MaskWatch:
         """Begin with a window."""
         del first
         self._ways.begin()
-        self._watch = MaskWatch(self._windows, window, self._pause_ns, self._ways, self._joiners)
+        self._watch = MaskWatch(self._observer, window, self._pause_ns, self._ways, self._joiners)
         return self._watch
 
     def _scan(self, stopped: Callable[[], bool]) -> float:
-        windows, watch = self._windows, self._watch
+        observer, watch = self._observer, self._watch
         if watch is not None and not (window := watch.window).closed:
             # Not under the lock: whatever holds it while a window closes must not make a gap.
-            subjects = tuple(windows.subjects.values())
+            subjects = tuple(observer.subjects.values())
             masks = watch.masks
             took_ns = masks.scan_all(subjects, lambda: stopped() or window.closed)
-            self._pause_ns = max(windows.options.scan_ms * 1_000_000, self._ways.pause_ns(took_ns))
+            self._pause_ns = max(observer.options.scan_ms * 1_000_000, self._ways.pause_ns(took_ns))
             masks.pause_ns = max(masks.pause_ns, self._pause_ns)
         return self._pause_ns / 1e9

@@ -5,7 +5,7 @@ from __future__ import annotations
 from probes.memory.decoder import MemoryReading
 from probes.memory.hugetlb import sample_hugetlb
 from probes.memory.pages import PageSampler
-from probes.windows import Windows
+from probes.observer import Observer
 from probes.witness import Edge, OpenWindow, Watch, Witness
 from toolkit.host.pci_devices import addresses, read_devices
 
@@ -13,29 +13,29 @@ from toolkit.host.pci_devices import addresses, read_devices
 class MemoryWatch(Watch):
     """One window."""
 
-    def __init__(self, windows: Windows, window: OpenWindow) -> None:
-        self._windows, self._window = windows, window
+    def __init__(self, observer: Observer, window: OpenWindow) -> None:
+        self._observer, self._window = observer, window
         self._pages = PageSampler()
 
     def read(self, edge: Edge) -> MemoryReading:
         """Return what is there now; pages of an open window are read again only when the last reading is old."""
         del edge
-        windows = self._windows
+        observer = self._observer
         claims = [subject.claim for subject in self._window.present()]
         return MemoryReading(
-            pages=self._pages.latest(windows.hierarchy, claims, windows.root, now=self._window.closed),
-            hugetlb=sample_hugetlb(windows.hierarchy, (*claims, *windows.beside)),
-            devices=read_devices(addresses(claims), windows.root),
+            pages=self._pages.latest(observer.hierarchy, claims, observer.root, now=self._window.closed),
+            hugetlb=sample_hugetlb(observer.hierarchy, (*claims, *observer.beside)),
+            devices=read_devices(addresses(claims), observer.root),
         )
 
 
 class Memory(Witness):
     """Where the claims' memory and devices are."""
 
-    def __init__(self, windows: Windows) -> None:
-        self._windows = windows
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
 
     def begin(self, window: OpenWindow, first: Edge) -> MemoryWatch:
         """Begin with a window."""
         del first
-        return MemoryWatch(self._windows, window)
+        return MemoryWatch(self._observer, window)

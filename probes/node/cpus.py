@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from probes.node.decoder import CpuReading
 from probes.node.presence import Presence
-from probes.windows import Windows
+from probes.observer import Observer
 from probes.witness import Chore, Edge, OpenWindow, Watch, Witness
 from toolkit.host import cgroupfs
 from toolkit.host.hotplug import HotplugMonitor
@@ -51,8 +51,8 @@ class Cpus(Witness):
     hotplug: HotplugMonitor
     _presence: Presence
 
-    def __init__(self, windows: Windows) -> None:
-        self._windows = windows
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
 
     def running(self) -> AbstractContextManager[None]:
         """Hear the kernel's events."""
@@ -60,8 +60,8 @@ class Cpus(Witness):
 
     @contextmanager
     def _hearing(self) -> Iterator[None]:
-        self._presence = Presence(self._windows.ledger.online())
-        with HotplugMonitor(root=self._windows.root, on_event=self._windows.ledger.wake) as self.hotplug:
+        self._presence = Presence(self._observer.ledger.online())
+        with HotplugMonitor(root=self._observer.root, on_event=self._observer.ledger.wake) as self.hotplug:
             yield
 
     def chores(self) -> tuple[Chore, ...]:
@@ -90,14 +90,14 @@ class Cpus(Witness):
 
     def _look_for_cpus(self) -> None:
         """Take note of CPUs that went or came since the last look, and put new ones under the sampler."""
-        windows = self._windows
-        with windows.lock:
-            online = windows.ledger.online()
+        observer = self._observer
+        with observer.lock:
+            online = observer.ledger.online()
             for event in self._presence.news(self.hotplug.take(), online, time.monotonic_ns()):
                 if event.online:
-                    windows.cpu_came_online(event.cpu)
+                    observer.cpu_came_online(event.cpu)
                 else:
-                    windows.ledger.forget_sampler(event.cpu)
+                    observer.ledger.forget_sampler(event.cpu)
                 self._changed(event)
 
     def _changed(self, event: HotplugEvent) -> None:
@@ -105,17 +105,17 @@ class Cpus(Witness):
 
         In the window in which it happened: that may be the one that has just ended.
         """
-        windows = self._windows
-        window = next((live for live in windows.live() if not live.closed or event.at_ns <= live.end_ns), None)
+        observer = self._observer
+        window = next((live for live in observer.live() if not live.closed or event.at_ns <= live.end_ns), None)
         if window is None:
             return
         at_ns = max(0, event.at_ns - window.start_ns)
         window.watch(CpuWatch).events.append(HotplugEvent(cpu=event.cpu, online=event.online, at_ns=at_ns))
-        for subject in list(windows.subjects.values()):
+        for subject in list(observer.subjects.values()):
             claim = subject.claim
             if claim.cpus is None or event.cpu not in subject.cpus:
                 continue
-            files = cgroupfs.read_files(windows.hierarchy, claim.cgroup, time.monotonic_ns())
+            files = cgroupfs.read_files(observer.hierarchy, claim.cgroup, time.monotonic_ns())
             window.note(
                 Transition(
                     claim=claim.name,

@@ -10,8 +10,8 @@ from probes.node.decoder import OwnEdge, OwnReading, SystemEdge, SystemReading, 
 from probes.node.system import read_system
 from probes.node.untraced import Untraced, read_again, read_counts, untraced
 from probes.node.waits import Inside, Waits
+from probes.observer import Observer
 from probes.subjects import Subject
-from probes.windows import Windows
 from probes.witness import Edge, OpenWindow, Watch, Witness
 from toolkit.host import cgroupfs
 
@@ -33,8 +33,8 @@ class ThreadEdge:
 class ThreadWatch(Watch):
     """One window."""
 
-    def __init__(self, windows: Windows, first: ThreadEdge) -> None:
-        self._windows, self._first = windows, first
+    def __init__(self, observer: Observer, first: ThreadEdge) -> None:
+        self._observer, self._first = observer, first
         self._hidden: Untraced | None = None
 
     def close(self, edge: Edge) -> None:
@@ -49,20 +49,20 @@ class ThreadWatch(Watch):
 
     def _untraced(self, edge: ThreadEdge) -> Untraced:
         first = self._first
-        return untraced(first.switches, edge.switches, first.members | edge.members, self._windows.root)
+        return untraced(first.switches, edge.switches, first.members | edge.members, self._observer.root)
 
 
 class Threads(Witness):
     """How long claims' threads waited; threads that the kernel hides from its tracepoints."""
 
-    def __init__(self, windows: Windows) -> None:
-        self._windows = windows
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
         self._waits: Waits | None = None
 
     def begin(self, window: OpenWindow, first: Edge) -> ThreadWatch:
         """Begin with a window."""
         del window
-        return ThreadWatch(self._windows, first.of(ThreadEdge))
+        return ThreadWatch(self._observer, first.of(ThreadEdge))
 
     def edge(self, turn: bool) -> Generator[None, None, ThreadEdge]:
         """Read every thread's counters on both sides of the kernel's total, and last how long claims' threads waited.
@@ -70,8 +70,8 @@ class Threads(Witness):
         What moved in between is how far the sum may be off. At the end only those that the ledger never saw: nothing
         else is looked up there. One that it saw first in between is not hidden: what it did is judged.
         """
-        windows, root, ledger = self._windows, self._windows.root, self._windows.ledger
-        subjects = list(windows.subjects.values())
+        observer, root, ledger = self._observer, self._observer.root, self._observer.ledger
+        subjects = list(observer.subjects.values())
         inside, claimed = self._members(subjects)
         # A thread of a claim is never excused, so nothing asks for its switches: on a full node they are most threads.
         whole = {pid for pids in inside.values() for pid in pids or ()}
@@ -81,13 +81,13 @@ class Threads(Witness):
         yield
         # The window that has ended has counted everything that ran in it.
         if self._waits is None:
-            self._waits = Waits(root, windows.hierarchy, ledger)
+            self._waits = Waits(root, observer.hierarchy, ledger)
         delays = self._waits.read(subjects, inside, ledger.window - turn)
         return ThreadEdge(delays=delays, switches=(counts, again), members=claimed | whole)
 
     def _members(self, subjects: Sequence[Subject]) -> tuple[Inside, frozenset[int]]:
         """Return by ident the processes that are in its cgroup with all threads, and the threads of the others."""
-        hierarchy, kept = self._windows.hierarchy, self._windows.kept_counters
+        hierarchy, kept = self._observer.hierarchy, self._observer.kept_counters
         inside = {one.ident: cgroupfs.whole_processes(hierarchy, one.claim.cgroup, kept) for one in subjects}
         others = (one for one in subjects if inside[one.ident] is None)
         return inside, frozenset(tid for one in others for tid in cgroupfs.tids(hierarchy, one.claim.cgroup))
@@ -107,8 +107,8 @@ class SystemWatch(Watch):
 class System(Witness):
     """The kernel's own counters: next to the ledger's moment, on both sides."""
 
-    def __init__(self, windows: Windows) -> None:
-        self._root = windows.root
+    def __init__(self, observer: Observer) -> None:
+        self._root = observer.root
 
     def begin(self, window: OpenWindow, first: Edge) -> SystemWatch:
         """Begin with a window."""
@@ -137,8 +137,8 @@ class OwnWatch(Watch):
 class OwnCost(Witness):
     """What we cost, and what our programs missed."""
 
-    def __init__(self, windows: Windows) -> None:
-        self._ledger = windows.ledger
+    def __init__(self, observer: Observer) -> None:
+        self._ledger = observer.ledger
 
     def begin(self, window: OpenWindow, first: Edge) -> OwnWatch:
         """Begin with a window."""

@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from probes.observer import Observer
 from probes.state_files.decoder import StateFileReading
 from probes.state_files.reader import EndedProcesses
-from probes.windows import Windows
 from probes.witness import Chore, Edge, OpenWindow, Watch, Witness
 from toolkit.host import fanotify
 from toolkit.host.fanotify import Fanotify, FileEvent
@@ -54,9 +54,9 @@ class StateFileWitness(Witness):
 
     SIDE = EndedProcesses
 
-    def __init__(self, windows: Windows) -> None:
-        self._ledger, self._proc = windows.ledger, windows.root / "proc"
-        self._side = windows.ledger.side(EndedProcesses)
+    def __init__(self, observer: Observer) -> None:
+        self._ledger, self._proc = observer.ledger, observer.root / "proc"
+        self._side = observer.ledger.side(EndedProcesses)
         self._lock = threading.Lock()
         self._queue: Fanotify | None = None
         self._folder: Path | None = None

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from probes.clocks import Clock
+from probes.observer import Observer
 from probes.subjects import Subject
 from probes.switches.shares import Shares
 from probes.switches.spreads import HORIZON, Spread
 from probes.switches.usage_slots import Bins
-from probes.windows import Windows
 from probes.witness import OpenWindow
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import UsageBin
@@ -41,12 +41,12 @@ class Slots:
     :param shares: what pieces add, by slot.
     """
 
-    def __init__(self, state: Windows, window: OpenWindow, shares: Shares) -> None:
-        self._state, self._window, self._shares = state, window, shares
-        self._slot_ns = state.options.bin_ms * 1_000_000
+    def __init__(self, observer: Observer, window: OpenWindow, shares: Shares) -> None:
+        self._observer, self._window, self._shares = observer, window, shares
+        self._slot_ns = observer.options.bin_ms * 1_000_000
         self._looks = Clock(window.start_ns)
         first = self._number(window.start_ns) - 1  # what a CPU ran that turned over before the others
-        subjects = state.subjects.values()
+        subjects = observer.subjects.values()
         self._judged = {subject.ident for subject in subjects if _is_judged(subject.claim)}
         self._spreads = {subject.ident: Spread(first) for subject in subjects}
         self._names = {subject.ident: subject.name for subject in subjects}
@@ -95,7 +95,7 @@ class Slots:
         if self._judged:
             self._follow(times)
         elif time.monotonic_ns() - self._window.start_ns - self._summed_ns >= SELDOM_NS:
-            self._state.ledger.split(self._state.ledger.sampled())
+            self._observer.ledger.split(self._observer.ledger.sampled())
             self._sum_up(times, time.monotonic_ns() - self._window.start_ns)
         self._looks.beat(time.monotonic_ns())
 
@@ -119,20 +119,20 @@ class Slots:
         self._sum_up(times, end_ns)
 
     def _follow(self, times: Times) -> None:
-        ledger, before = self._state.ledger, self._before
+        ledger, before = self._observer.ledger, self._before
         ledger.split(ledger.sampled())  # what runs now, and has run since the sampler's last tick
         began = self._number(time.monotonic_ns())
-        if before is not None and self._take(self._state.subjects.values()):
+        if before is not None and self._take(self._observer.subjects.values()):
             self._settle(times, before, max(0, before * self._slot_ns - self._window.start_ns))
         else:
             self._sum_up(times, time.monotonic_ns() - self._window.start_ns)
-            self._take(self._state.subjects.values(), restart=True)
+            self._take(self._observer.subjects.values(), restart=True)
         self._before = began
 
     def _take(self, subjects: Iterable[Subject], *, restart: bool = False) -> bool:
         """Read the kernel's slots of claims. ``False``: too late, some had been given up before they were read."""
         at = {subject.slot: self._spreads[subject.ident] for subject in subjects}
-        counted = self._state.ledger.spreads.read(at, self._window.number)
+        counted = self._observer.ledger.spreads.read(at, self._window.number)
         now, before = self._number(time.monotonic_ns()), self._before
         if restart:
             for slot, spread in at.items():

@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 
 from probes.cgroups.claimed_paths import ClaimedPaths
+from probes.observer import Observer
 from probes.subjects import Subject
 from probes.switches import tally
 from probes.switches.decoder import SwitchEdge, SwitchReading
@@ -14,7 +15,6 @@ from probes.switches.owners import CgroupNames
 from probes.switches.records import PODS_IDENT, Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
 from probes.switches.shares import Shares
 from probes.switches.slots import Slots
-from probes.windows import Windows
 from probes.witness import Edge, OpenWindow, Watch
 from toolkit.model.nesting import nested
 
@@ -25,10 +25,10 @@ MAX_WAITING = 100_000
 class SwitchWatch(Watch):
     """One window of the ledger. Called under the lock."""
 
-    def __init__(self, state: Windows, cgroups: CgroupNames, window: OpenWindow, first: SwitchEdge) -> None:
-        self._state, self._cgroups = state, cgroups
+    def __init__(self, observer: Observer, cgroups: CgroupNames, window: OpenWindow, first: SwitchEdge) -> None:
+        self._observer, self._cgroups = observer, cgroups
         self.window, self._first = window, first
-        self._shares = Shares(state.published, state.options.bin_ms * 1_000_000)
+        self._shares = Shares(observer.published, observer.options.bin_ms * 1_000_000)
         """What pieces add to the rows."""
         self.offences: tally.Offences = {}
         self.intruders: tally.Intruders = {}
@@ -36,14 +36,14 @@ class SwitchWatch(Watch):
         """Intervals that cannot be cut yet."""
         self._pieces_dropped = 0
         """Intervals that were not kept because too many waited."""
-        self._forgotten = state.trails.forgotten
+        self._forgotten = observer.trails.forgotten
         self._nested: dict[int, tuple[int, ...]] = {}
         self._nested_of = 0
         """The claims inside each claim, and of how many claims that was found: they seldom change."""
         self._final: dict[int, list[Row]] = {}
         """The ledger's rows by ident, of claims that were removed, and of all when the window has closed: what comes
         next takes their place in the kernel."""
-        self.slots = Slots(state, window, self._shares)
+        self.slots = Slots(observer, window, self._shares)
 
     def claim_added(self, subject: Subject) -> None:
         """Begin a claim's slots."""
@@ -57,7 +57,7 @@ class SwitchWatch(Watch):
         """Keep what a claim did before its slot is used again."""
         del at_ns
         self.slots.claim_removed(subject)
-        self._final[subject.ident] = self._state.ledger.rows.of(subject.slot, self.window.number)
+        self._final[subject.ident] = self._observer.ledger.rows.of(subject.slot, self.window.number)
 
     def cgroup_changed(self, subject: Subject, made_ns: int | None) -> None:
         """Know the new cgroup by its name, too."""
@@ -68,7 +68,7 @@ class SwitchWatch(Watch):
         """Keep the rows: the next window but one takes their place in the kernel."""
         del edge
         present = self.window.present()
-        rows = self._state.ledger.rows.of_each([subject.slot for subject in present], self.window.number)
+        rows = self._observer.ledger.rows.of_each([subject.slot for subject in present], self.window.number)
         self._final |= zip((subject.ident for subject in present), rows, strict=True)
         self.slots.close()
 
@@ -76,7 +76,7 @@ class SwitchWatch(Watch):
         """Return a claim's counters by CPU."""
         rows = self._final.get(subject.ident)
         if rows is None:
-            rows = self._state.ledger.rows.of(subject.slot, self.window.number)
+            rows = self._observer.ledger.rows.of(subject.slot, self.window.number)
         return self._shares.added_to(subject.ident, rows)
 
     def usage_ns(self) -> dict[int, int]:
@@ -84,7 +84,7 @@ class SwitchWatch(Watch):
         subjects = {subject.ident: subject for subject in self.window.all_subjects()}
         shares = self._shares.ns()
         running = [subject.slot for ident, subject in subjects.items() if ident not in self._final]
-        by_slot = self._state.ledger.rows.all_ns(running, self.window.number) if running else []
+        by_slot = self._observer.ledger.rows.all_ns(running, self.window.number) if running else []
         own = {
             ident: (by_slot[subject.slot] if ident not in self._final else self._own_ns(subject)) + shares.get(ident, 0)
             for ident, subject in subjects.items()
@@ -101,7 +101,7 @@ class SwitchWatch(Watch):
         final = self._final.get(subject.ident)
         if final is not None:
             return sum(row.ns for row in final)
-        return self._state.ledger.rows.ns(subject.slot, self.window.number)
+        return self._observer.ledger.rows.ns(subject.slot, self.window.number)
 
     def inside(self) -> dict[int, tuple[int, ...]]:
         """Return the claims inside each claim, by ident."""
@@ -114,9 +114,9 @@ class SwitchWatch(Watch):
 
     def cut(self, pieces: list[Piece]) -> list[Detail]:
         """Cut the intervals whose word has come, or will not come any more; returns the times outside among them."""
-        state, found, still = self._state, [], []
+        observer, found, still = self._observer, [], []
         for piece in [*self.waiting, *pieces]:
-            stays = state.trails.cut(piece, state.ledger.heard_ns)
+            stays = observer.trails.cut(piece, observer.ledger.heard_ns)
             if stays is None:
                 still.append(piece)
             else:
@@ -127,7 +127,7 @@ class SwitchWatch(Watch):
 
     def read(self, edge: Edge) -> SwitchReading:
         """Return the window up to this edge."""
-        state, offences, intruders = self._state, *self._collect()
+        observer, offences, intruders = self._observer, *self._collect()
         if intruders and self.window.closed:
             # Also those that are gone by the next window; a look at an open one asks for what it does not know.
             self._cgroups.refresh_once(self._cgroups_made())
@@ -144,22 +144,22 @@ class SwitchWatch(Watch):
             gone=frozenset(number for number in in_pods if self._cgroups.gone(number)),
             bins=self.slots.read(self, edge.moment.at_ns),
             slot_gap=self.slots.gap(edge.moment.at_ns),
-            dropped=self._pieces_dropped + state.trails.forgotten - self._forgotten,
+            dropped=self._pieces_dropped + observer.trails.forgotten - self._forgotten,
             observer_pid=os.getpid(),
-            blind_spots=state.ledger.blind_spots,
+            blind_spots=observer.ledger.blind_spots,
         )
 
     def _cgroups_made(self) -> int | None:
         """Return how many cgroups of the machine were made; ``None``: the programs were loaded without what counts."""
         try:
-            return self._state.ledger.side(ClaimedPaths).made()
+            return self._observer.ledger.side(ClaimedPaths).made()
         except KeyError:
             return None
 
     def _collect(self) -> tuple[tally.Offences, tally.Intruders]:
         """Return this window's detail entries: those drained before, those in the maps now, and those of pieces."""
         offences, intruders = dict(self.offences), dict(self.intruders)
-        ledger, number = self._state.ledger, self.window.number
+        ledger, number = self._observer.ledger, self.window.number
         theirs = ((OffenceKey.decode(key), Offence.decode(value)) for key, value in ledger.offenders.items())
         tally.merge_offences(offences, ((k, v) for k, v in theirs if tally.in_window(k.epoch, number)))
         found = ((IntruderKey.decode(key), IntruderSums.decode(value)) for key, value in ledger.intruders.items())

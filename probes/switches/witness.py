@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 from probes.bpfsys import Map
+from probes.observer import Observer
 from probes.records import comm
 from probes.subjects import Subject, Violation
 from probes.switches import tally
@@ -29,7 +30,6 @@ from probes.switches.records import (
 )
 from probes.switches.spreads import EVERY
 from probes.switches.watch import SwitchWatch
-from probes.windows import Windows
 from probes.witness import Chore, Edge, OpenWindow, Witness
 from toolkit.model import blind_spots
 
@@ -42,8 +42,8 @@ HOUSEKEEPING_S = 2.0
 class Switches(Witness):
     """The last of the witnesses: its own counters are read next to the ledger's moment."""
 
-    def __init__(self, windows: Windows) -> None:
-        self._windows = windows
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
         self._pieces: deque[Piece] = deque()
         self._details: deque[tuple[int, Detail]] = deque()
         """With when they were heard. Whatever hears waits for no lock: what comes meanwhile needs room in the rings."""
@@ -51,7 +51,7 @@ class Switches(Witness):
         """Taken before the observer's lock."""
         self._heard: dict[int, list[Piece]] = {}
         """Pieces by window; of two windows one after the other they come mixed, each CPU reporting its own."""
-        self._cgroups = CgroupNames(windows.hierarchy)
+        self._cgroups = CgroupNames(observer.hierarchy)
         self._dead: Dead | None = None
 
     def running(self) -> AbstractContextManager[None]:
@@ -60,17 +60,17 @@ class Switches(Witness):
 
     @contextmanager
     def _hearing(self) -> Iterator[None]:
-        self._windows.ledger.on_event = self.event
+        self._observer.ledger.on_event = self.event
         try:
             yield
         finally:
-            self._windows.ledger.on_event = None
+            self._observer.ledger.on_event = None
 
     def chores(self) -> tuple[Chore, ...]:
         """Cut intervals, read slots, forget what is dead."""
         return (
             Chore(0.0, self.cut, self._idle),
-            Chore(EVERY * self._windows.options.bin_ms / 1000, self._look, may_wait=self._judges_none),
+            Chore(EVERY * self._observer.options.bin_ms / 1000, self._look, may_wait=self._judges_none),
             Chore(HOUSEKEEPING_S, self._housekeeping),
         )
 
@@ -80,7 +80,7 @@ class Switches(Witness):
 
     def begin(self, window: OpenWindow, first: Edge) -> SwitchWatch:
         """Begin with a window."""
-        return SwitchWatch(self._windows, self._cgroups, window, first.of(SwitchEdge))
+        return SwitchWatch(self._observer, self._cgroups, window, first.of(SwitchEdge))
 
     def edge(self, turn: bool) -> Generator[None, None, SwitchEdge]:
         """Read every CPU's counters.
@@ -88,7 +88,7 @@ class Switches(Witness):
         An open window goes on counting: it is read at once, between the kernel's two readings. One that has ended
         stands still, and whatever is done between the two readings makes switches.
         """
-        ledger = self._windows.ledger
+        ledger = self._observer.ledger
         before, members_before = ledger.read_states(), ledger.members_lost
         yield
         if turn:
@@ -104,24 +104,24 @@ class Switches(Witness):
 
     def wait_for(self, window: OpenWindow) -> None:
         """Wait until what was sent before the window closed is heard and cut."""
-        windows, watch = self._windows, window.watch(SwitchWatch)
-        patience_ns = windows.options.joining_ms * 1_000_000
+        observer, watch = self._observer, window.watch(SwitchWatch)
+        patience_ns = observer.options.joining_ms * 1_000_000
         # However long the counting took: the patience begins when it has ended.
         deadline = time.monotonic() + EVENTS_S + patience_ns / 1e9
         while True:
             # What hears may wait for long, and may have begun to before the window ended; then it begins to once more.
-            windows.ledger.wake()
+            observer.ledger.wake()
             # Before it: what is heard after the cut is not cut.
-            heard_ns = windows.ledger.heard_ns
+            heard_ns = observer.ledger.heard_ns
             self.cut()
-            with windows.lock:
+            with observer.lock:
                 if heard_ns > window.counted_ns and not watch.waiting:
                     return
             if time.monotonic() > deadline:
                 text = f"events were still unread {EVENTS_S:g} s after the window closed"
                 # Not up to its very end: there the next window may begin.
                 end_ns = window.end_ns - 1
-                windows.blind(text, blind_spots.Witness.SWITCHES, start_ns=window.start_ns, end_ns=end_ns)
+                observer.blind(text, blind_spots.Witness.SWITCHES, start_ns=window.start_ns, end_ns=end_ns)
                 return
             time.sleep(0.002)
 
@@ -131,14 +131,14 @@ class Switches(Witness):
         with self._reporting:
             if self._pieces or self._heard or self._details or not self._idle():
                 for violation in self._due():
-                    self._windows.report(violation)
+                    self._observer.report(violation)
 
     def _idle(self) -> bool:
         """Whether no interval waits for a word, and no window for its last events."""
-        return self._windows.closing is None and not any(watch.waiting for watch in self._live())
+        return self._observer.closing is None and not any(watch.waiting for watch in self._live())
 
     def _due(self) -> list[Violation]:
-        with self._windows.lock:
+        with self._observer.lock:
             found = [detail for watch in self._live() for detail in watch.cut(self._taken(watch.window.number))]
             # Under the lock: the window of each is there by now, also of one that has just begun.
             now_ns = time.monotonic_ns()
@@ -151,7 +151,7 @@ class Switches(Witness):
     def forget_old(self) -> None:
         """Empty the detail maps of what belongs to windows that were closed and read."""
         self._drain()
-        self._cgroups.next_window(subject.cgroup_id for subject in self._windows.subjects.values())
+        self._cgroups.next_window(subject.cgroup_id for subject in self._observer.subjects.values())
 
     def event(self, record: bytes) -> None:
         """Take a record of the ledger's ring."""
@@ -159,9 +159,12 @@ class Switches(Witness):
             self._take(record)
         except Exception as error:  # called from C, where it would only be printed
             # It may be as old as the last look; which window it was for is not known.
-            text, heard_ns = f"an event was not handled: {error or type(error).__name__}", self._windows.ledger.heard_ns
+            text, heard_ns = (
+                f"an event was not handled: {error or type(error).__name__}",
+                self._observer.ledger.heard_ns,
+            )
             end_ns = time.monotonic_ns()
-            self._windows.blind(text, blind_spots.Witness.SWITCHES, start_ns=heard_ns, end_ns=end_ns)
+            self._observer.blind(text, blind_spots.Witness.SWITCHES, start_ns=heard_ns, end_ns=end_ns)
 
     def _take(self, record: bytes) -> None:
         kind = int.from_bytes(record[:4], "little")
@@ -170,10 +173,10 @@ class Switches(Witness):
         elif kind == EVENT_PIECE:
             self._pieces.append(Piece.decode(record))
         else:
-            self._windows.trails.add(MoveEvent.decode(record))
+            self._observer.trails.add(MoveEvent.decode(record))
 
     def _live(self) -> list[SwitchWatch]:
-        return [window.watch(SwitchWatch) for window in self._windows.live()]
+        return [window.watch(SwitchWatch) for window in self._observer.live()]
 
     def _taken(self, window: int) -> list[Piece]:
         """Take the pieces of a window that were heard; those of windows that are finished are no claim's any more."""
@@ -181,15 +184,15 @@ class Switches(Witness):
             piece = self._pieces.popleft()
             self._heard.setdefault(piece.window, []).append(piece)
         found = self._heard.pop(window, [])
-        oldest = min((live.number for live in self._windows.live()), default=window)
+        oldest = min((live.number for live in self._observer.live()), default=window)
         for number in [number for number in self._heard if number < oldest]:
             del self._heard[number]
         return found
 
     def _violation(self, heard_ns: int, detail: Detail) -> Violation | None:
-        windows = self._windows
-        window = next((live for live in windows.live() if live.number == detail.window), None)
-        name = windows.names.get(detail.ident)
+        observer = self._observer
+        window = next((live for live in observer.live() if live.number == detail.window), None)
+        name = observer.names.get(detail.ident)
         if window is None or name is None:
             return None
         return Violation(
@@ -205,23 +208,23 @@ class Switches(Witness):
         )
 
     def _judges_none(self) -> bool:
-        window = self._windows.window
+        window = self._observer.window
         return window is None or not window.watch(SwitchWatch).slots.judged
 
     def _look(self) -> None:
-        windows = self._windows
-        with windows.lock:
-            if windows.window is not None:
-                watch = windows.window.watch(SwitchWatch)
+        observer = self._observer
+        with observer.lock:
+            if observer.window is not None:
+                watch = observer.window.watch(SwitchWatch)
                 watch.slots.look(watch)
 
     def _housekeeping(self) -> None:
         """Forget tasks that are dead; move detail entries to user space before a map is full."""
-        windows, ledger, options = self._windows, self._windows.ledger, self._windows.options
-        with windows.lock:
-            self._dead = self._dead or Dead(options.max_tasks, windows.root)
+        observer, ledger, options = self._observer, self._observer.ledger, self._observer.options
+        with observer.lock:
+            self._dead = self._dead or Dead(options.max_tasks, observer.root)
             self._dead.drop((ledger.processes, ledger.threads))
-            if windows.window is None or windows.window.closed:
+            if observer.window is None or observer.window.closed:
                 return
             sizes = ((ledger.offenders, options.max_offenders), (ledger.intruders, options.max_intruders))
             if any(table.count() >= size // 2 for table, size in sizes):
@@ -230,15 +233,15 @@ class Switches(Witness):
 
     def _drain(self) -> None:
         """Take what no program writes any more out of the maps, each entry into its own window."""
-        for key, data, owner in self._ended(self._windows.ledger.offenders, OffenceKey):
+        for key, data, owner in self._ended(self._observer.ledger.offenders, OffenceKey):
             tally.merge_offences(owner.offences, [(key, Offence.decode(data))])
-        for intruder, data, owner in self._ended(self._windows.ledger.intruders, IntruderKey):
+        for intruder, data, owner in self._ended(self._observer.ledger.intruders, IntruderKey):
             tally.merge_intruders(owner.intruders, [(intruder, IntruderSums.decode(data))])
 
     def _ended(self, table: Map, kind: type[Key]) -> Iterator[tuple[Key, bytes, SwitchWatch]]:
         """Yield the entries of epochs that have ended, with their window; all of these are taken out of the map."""
         watches = {watch.window.number & 0xFFFFFF: watch for watch in self._live()}
-        ledger = self._windows.ledger
+        ledger = self._observer.ledger
         running = (ledger.window << 8 | ledger.epoch) & 0xFFFFFFFF
         for raw, data in tuple(table.items()):
             key = kind.decode(raw)

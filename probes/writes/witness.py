@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from probes.actions.reader import read_hierarchies
 from probes.cgroups.bandwidth import lineage
+from probes.observer import Observer
 from probes.subjects import Subject
-from probes.windows import Windows
 from probes.witness import Edge, OpenWindow, Watch, Witness
 from probes.writes.decoder import WriteReading
 from probes.writes.directories import Directories, Table, WriteDirs
@@ -38,15 +38,15 @@ class WriteWitness(Witness):
 
     SIDE = Writes
 
-    def __init__(self, windows: Windows) -> None:
-        self.side = windows.ledger.side(Writes)
-        self._windows = windows
+    def __init__(self, observer: Observer) -> None:
+        self.side = observer.ledger.side(Writes)
+        self._observer = observer
         self.records = WriteDirs(self.side.directories)
         self.notices = None if self.side.complete else Notices()
         tables: list[Table] = [self.records] if self.side.observed else []
         tables += [] if self.notices is None else [self.notices]
-        self.directories = Directories(tuple(tables), windows.hierarchy, windows.root)
-        self.hierarchies = read_hierarchies(windows.root)
+        self.directories = Directories(tuple(tables), observer.hierarchy, observer.root)
+        self.hierarchies = read_hierarchies(observer.root)
         self.earlier: dict[tuple[int, bytes], Write] = {}
         self._dropped = self.side.dropped() if self.side.observed else 0
         self._deaf_until_ns = 0
@@ -56,7 +56,7 @@ class WriteWitness(Witness):
 
         By the program that sees them; where the kernel refuses it, by the kernel's own notices. Called by one thread.
         """
-        with self._windows.lock:
+        with self._observer.lock:
             numbers = self._reported() if self.notices is None else self.notices.take()
             names = self.directories.names
         return None if numbers is None else frozenset(names[number] for number in numbers if number in names)
@@ -75,7 +75,7 @@ class WriteWitness(Witness):
         """Let a notice of the kernel's wake what hears; give them back when it ends."""
         if self.notices is None:
             return nullcontext()
-        self.notices.wake(self._windows.ledger.end_by)
+        self.notices.wake(self._observer.ledger.end_by)
         return closing(self.notices)
 
     def begin(self, window: OpenWindow, first: Edge) -> WriteWatch:
@@ -107,7 +107,7 @@ class WriteWitness(Witness):
 
     def forget_old(self) -> None:
         """Keep of the windows before the present one the last write that was accepted of each file."""
-        window = self._windows.ledger.window
+        window = self._observer.ledger.window
         remember(self.earlier, self.side.take_old(window))
         self.directories.forget_names({event.cgroup for event in self.side.of_window(window) or ()})
         self.earlier = {key: event for key, event in self.earlier.items() if key[0] in self.directories.names}

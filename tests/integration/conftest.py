@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from probes.loaded import loaded
+from probes.loaded import loaded, observing
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.lost_support import CLAIMS
@@ -97,7 +97,7 @@ def ledger() -> Iterator[Ledger]:
 @pytest.fixture(scope="module")
 def observer(ledger: Ledger) -> Iterator[Observer]:
     """One observer for all windows of this module."""
-    with Observer(ClaimSet(claims=()), ledger=ledger) as opened:
+    with observing(ClaimSet(claims=()), ledger=ledger) as opened:
         yield opened
 
 

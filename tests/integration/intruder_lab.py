@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from probes.loaded import observing
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.membership_lab import Account, Mover, complete, switches_on, verdict
@@ -47,7 +48,7 @@ def node_of_pods(ledger: Ledger) -> Iterator[Node]:
             cgroupfs.identity_dir(cgroupfs.detect(), f"{root}/{name}").mkdir()
         db = Claim(name="db", cgroup=f"{root}/db", cpus=CpuSet.of([OUT]), isolation=Isolation.CONTAINER)
         claims = ClaimSet(claims=(db,), pods_root=root)
-        with Observer(claims, ledger=ledger) as observer:
+        with observing(claims, ledger=ledger) as observer:
             os.sched_setaffinity(0, {IN})
             try:
                 yield Node(observer, claims, f"{root}/evil", f"{root}/other", f"{root}/db")

@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 import pytest
 
-from probes.loaded import loaded
+from probes.loaded import loaded, observing
 from probes.masks.witness import MaskWatch
 from probes.node.cpus import Cpus
 from probes.observer import Observer
@@ -231,7 +231,7 @@ def test_hotplug_events_that_were_lost_leave_nothing_passed(tmp_path: Path, slee
 
 def test_an_overrun_taints_its_window_only(tmp_path: Path) -> None:
     """The online list goes on telling, and so does the monitor: the next window passes again."""
-    with Observer(ClaimSet(claims=())) as observer:
+    with observing(ClaimSet(claims=())) as observer:
         if observer.witness(Cpus).hotplug.blind:
             pytest.skip(observer.witness(Cpus).hotplug.blind)
         observer.open_window()
@@ -258,7 +258,7 @@ def half_root(tmp_path: Path) -> Path:
 def spots_after(root: Path, path: str, fault: Callable[[Observer], None]) -> dict[str, set[Witness]]:
     """Return what a window did not see, by text, with a fault in its middle."""
     claim = Claim(name="sleeper", cgroup=path, cpus=CpuSet.parse("0"))
-    with loaded() as ledger, Observer(ClaimSet(claims=(claim,)), root=root, ledger=ledger) as observer:
+    with loaded() as ledger, observing(ClaimSet(claims=(claim,)), root=root, ledger=ledger) as observer:
         ledger._root = root  # BTF is not read through links that lead out of a root: loaded from the real one
         observer.open_window()
         window = observer.window

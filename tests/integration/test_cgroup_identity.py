@@ -12,7 +12,7 @@ import pytest
 
 from probes.cgroups.claimed_paths import KEPT_EVENTS, ClaimedPaths
 from probes.cgroups.files import FileWatch
-from probes.observer import Observer
+from probes.loaded import observing
 from probes.switches.ledger import Ledger
 from tests.integration.apply_support import container, need_runtime, request
 from tests.integration.planting import Watch
@@ -87,7 +87,7 @@ def test_a_cgroup_made_again_is_watched_from_its_first_task_on(
 
     ``held``: user space cannot take note of anything until all is over; the kernel side must have done it alone.
     """
-    with Observer(claims(place), ledger=ledger) as observer:
+    with observing(claims(place), ledger=ledger) as observer:
         observer.open_window()
         started = observer._window().start_ns
         if held:
@@ -120,7 +120,7 @@ def test_nested_cgroups_with_and_without_a_claim(ledger: Ledger, planter: Path, 
     inner = f"{place}/inner"
     directory(inner).mkdir()
     both = ClaimSet(claims=(*claims(place, "outer").claims, *claims(inner, "inner").claims))
-    with Observer(both, ledger=ledger) as observer:
+    with observing(both, ledger=ledger) as observer:
         observer.open_window()
         remove(directory(inner))
         remake(place)
@@ -139,7 +139,7 @@ def test_nested_cgroups_with_and_without_a_claim(ledger: Ledger, planter: Path, 
 
 def test_a_cgroup_that_is_gone_is_judged_for_the_time_it_was_there(ledger: Ledger, planter: Path, place: str) -> None:
     """Deleted and not made again: its last readings are kept, both accounts of its CPU time agree, watching goes on."""
-    with Observer(claims(place), ledger=ledger, witnesses=BRISK) as observer:
+    with observing(claims(place), ledger=ledger, witnesses=BRISK) as observer:
         observer.open_window()
         planted = escapes(planter, place, 20)
         wait_for(lambda: observer._window().watch(FileWatch).files.readings >= 2, "control files were read")
@@ -165,7 +165,7 @@ def test_a_cgroup_that_is_gone_is_judged_for_the_time_it_was_there(ledger: Ledge
 def test_a_stopped_reader_loses_dates_not_escapes(ledger: Ledger, planter: Path, place: str) -> None:
     """More events than the kernel side keeps, nobody looking: the last cgroup is watched, and the rest is counted."""
     times = KEPT_EVENTS
-    with Observer(claims(place), ledger=ledger) as observer:
+    with observing(claims(place), ledger=ledger) as observer:
         observer.open_window()
         with observer.lock:
             for _ in range(times):
@@ -185,7 +185,7 @@ def test_a_name_too_long_for_the_kernel_side(ledger: Ledger, planter: Path, plac
     for part in "abc":
         path += "/" + part * 200
         directory(path).mkdir()
-    with Observer(claims(path), ledger=ledger) as observer:
+    with observing(claims(path), ledger=ledger) as observer:
         observer.open_window()
         number = observer.subjects["a"].cgroup_id
         remake(path)
@@ -201,7 +201,7 @@ def test_a_name_too_long_for_the_kernel_side(ledger: Ledger, planter: Path, plac
 @pytest.mark.beside
 def test_a_removed_claim_leaves_its_name_to_nobody(ledger: Ledger, place: str) -> None:
     """A cgroup made again after the claim was removed is no root, also where its slot has another claim by then."""
-    with Observer(claims(place), ledger=ledger) as observer:
+    with observing(claims(place), ledger=ledger) as observer:
         observer.remove_claim("a")
         remake(place)
         assert tuple(ledger.roots.keys()) == ()
@@ -214,7 +214,7 @@ def test_a_restart_by_a_runtime_keeps_what_the_old_container_used(ledger: Ledger
     spinner = container("a", WorkloadKind.SPIN, cpus=CpuSet.of([IN]))
     with sandbox(request(spinner), run_id=f"lives-{os.getpid()}", runtime="runc") as live:
         (one,) = live.value.containers
-        with Observer(claims(one.cgroup), ledger=ledger) as observer:
+        with observing(claims(one.cgroup), ledger=ledger) as observer:
             observer.open_window()
             live.before_delete = observer.read_last
 

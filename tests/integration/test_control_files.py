@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from probes.cgroups.files import FileWatch
+from probes.loaded import observing
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.apply_support import container, online, request
@@ -68,7 +69,7 @@ def test_what_is_put_back_was_seen(ledger: Ledger) -> None:
             ),
             reconcile_period_s=10.0,
         )
-        with Observer(claims, ledger=ledger) as observer:
+        with observing(claims, ledger=ledger) as observer:
             observer.open_window()
             start, delay_ns = time.monotonic_ns(), waited_ns()
             pause(observer)
@@ -109,7 +110,7 @@ def test_a_quota_of_the_pod_was_seen(ledger: Ledger) -> None:
         own = Claim(name="own", cgroup=place, cpus=online(), isolation=Isolation.CONTAINER, quota_us=NO_QUOTA)
         claims = ClaimSet(claims=(own,))
         pod = place.rpartition("/")[0]
-        with Observer(claims, ledger=ledger, witnesses=BRISK) as observer:
+        with observing(claims, ledger=ledger, witnesses=BRISK) as observer:
             observer.open_window()
             pause(observer)
             cgroups.set_bandwidth(live.hierarchy, pod, 10_000_000, 100_000, None)
@@ -141,7 +142,7 @@ def test_a_quota_that_never_stands_still_is_seen(ledger: Ledger) -> None:
         name = "cpu.max" if v2 else "cpu.cfs_quota_us"
         (file,) = [path for path in cgroupfs.control_paths(live.hierarchy, place) if path.endswith(f"/{name}")]
         text = "{quota} 100000" if v2 else "{quota}"
-        with Observer(claims, ledger=ledger, witnesses=BRISK) as observer:
+        with observing(claims, ledger=ledger, witnesses=BRISK) as observer:
             observer.open_window()
             pause(observer)
             with subprocess.Popen([sys.executable, "-c", WRITER, file, text, str(QUOTA_US)]) as writer:
@@ -162,7 +163,7 @@ def test_a_quota_that_never_stands_still_is_seen(ledger: Ledger) -> None:
 
 def test_a_reader_that_cannot_read_leaves_a_gap(ledger: Ledger) -> None:
     """Nothing was read for longer than a second: the evidence says for how long."""
-    with Observer(ClaimSet(claims=()), ledger=ledger) as observer:
+    with observing(ClaimSet(claims=()), ledger=ledger) as observer:
         observer.open_window()
         with observer.lock:
             time.sleep(1.5)  # the time itself is what is measured

@@ -13,6 +13,7 @@ from probes.cgroups import file_reader
 from probes.cgroups.file_reader import FileReader
 from probes.cgroups.files import Files
 from probes.cgroups.identity import Identities
+from probes.loaded import observing
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from probes.writes.witness import WriteWitness
@@ -50,7 +51,7 @@ def idle(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, *claimed: str) -> Iter
     monkeypatch.setattr(listener, "IDLE_MS", HOUR_S * 1000)
     monkeypatch.setattr(file_reader, "IDLE_S", HOUR_S)
     claims = ClaimSet(claims=tuple(Claim(name=one, cgroup=one) for one in claimed))
-    with Observer(claims, ledger=ledger, witnesses=(SeldomFiles, WriteWitness, Identities)) as observer:
+    with observing(claims, ledger=ledger, witnesses=(SeldomFiles, WriteWitness, Identities)) as observer:
         observer.open_window()
         wait_for(lambda: rests(observer), "nothing is left to do")
         sweep = observer.witness(SeldomFiles)._reader._sweep  # type: ignore[union-attr]

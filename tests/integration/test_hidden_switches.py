@@ -17,9 +17,8 @@ from typing import ClassVar
 import pytest
 
 from probes.composition import WITNESSES
-from probes.loaded import loaded
+from probes.loaded import loaded, observing
 from probes.node.witness import Threads
-from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from probes.witness import Witness
 from tests.integration.membership_lab import Mover, procs, total
@@ -91,7 +90,7 @@ def test_the_time_of_hidden_threads_is_nobodys(planter: Path, mover: Path, hidde
     Also where the CPU has told of no switch for longer than a second. Its cgroup is charged with no more.
     """
     script = f"pin {IN} put {{door}} 0 ready pin {OUT} burn 200000 pin {IN} tell"
-    with cgroup(f"pinproof-hidden-{os.getpid()}") as path, Observer(ClaimSet(claims=())) as observer:
+    with cgroup(f"pinproof-hidden-{os.getpid()}") as path, observing(ClaimSet(claims=())) as observer:
         observer.add_claim(Claim(name="db", cgroup=path, cpus=CpuSet.of([IN, OUT] if at_home else [IN])))
         run = Mover(mover, script.format(door=procs(path)))
         hog = Mover(mover, f"pin {OUT} ready start work {hidden_ms}000 done tell")
@@ -158,7 +157,7 @@ def test_a_thread_that_wakes_at_an_edge_is_not_hidden() -> None:
         # Loaded only now, so that no switch of the sleeper was ever seen before the edge.
         with (
             loaded() as ledger,
-            Observer(
+            observing(
                 ClaimSet(claims=()), ledger=ledger, witnesses=(*WITNESSES[:after], Waking, *WITNESSES[after:])
             ) as observer,
         ):
@@ -181,7 +180,7 @@ def test_a_thread_that_took_its_leaders_id_is_not_hidden(mover: Path) -> None:
     with run:
         # Who has once begun to spin is not switched out; the time of ticks is enough for the ledger to look at it.
         os.sched_setscheduler(run.process.pid, os.SCHED_FIFO, os.sched_param(1))
-        with loaded() as ledger, Observer(ClaimSet(claims=()), ledger=ledger) as observer:
+        with loaded() as ledger, observing(ClaimSet(claims=()), ledger=ledger) as observer:
             observer.open_window()
             run.go()
             wait_for(lambda: b"ready" not in (place / "cmdline").read_bytes(), "it is another program")

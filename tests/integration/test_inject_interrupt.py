@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.observer import Observer
+from probes.loaded import observing
 from probes.switches.ledger import Ledger
 from toolkit.errors import HostUnsupportedError
 from toolkit.faults.injection import Injection
@@ -86,7 +86,7 @@ def _arrives(irq: int, own: CpuSet, work: Callable[[], None], ledger: Ledger) ->
         rows = evidence.irq_use or ()
         return sum(row.count for row in rows if row.cpu in own and row.kind is IrqKind.HARD and row.vector == irq)
 
-    with Observer(ClaimSet(claims=(), reserved_cpus=own), ledger=ledger) as observer:
+    with observing(ClaimSet(claims=(), reserved_cpus=own), ledger=ledger) as observer:
         observer.open_window()
         work()
         assert seen(observer.close_window()) == 0

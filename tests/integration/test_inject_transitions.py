@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.observer import Observer
+from probes.loaded import observing
 from probes.switches.ledger import Ledger
 from tests.integration.apply_support import container, need_runtime, request
 from tests.integration.probe_lab import wait_for
@@ -47,7 +47,7 @@ def test_restart_is_a_transition_and_the_claim_goes_on(runtime: str, ledger: Led
     name = f"restart-{runtime}-{os.getpid()}"
     with sandbox(request(container("db", WorkloadKind.SPIN, cpus=LAST)), run_id=name, runtime=runtime) as live:
         claim = claim_of(live, "db", LAST)
-        with Observer(ClaimSet(claims=(claim,)), ledger=ledger) as observer:
+        with observing(ClaimSet(claims=(claim,)), ledger=ledger) as observer:
             observer.open_window()
             with observer.restarting("db"):
                 live.restart("db")
@@ -68,7 +68,7 @@ def test_create_and_delete_are_transitions(ledger: Ledger) -> None:
     """A container that comes and goes inside the window is judged for as long as it was there."""
     with (
         sandbox(request(), run_id=f"come-{os.getpid()}") as live,
-        Observer(ClaimSet(claims=()), ledger=ledger) as observer,
+        observing(ClaimSet(claims=()), ledger=ledger) as observer,
     ):
         observer.open_window()
         live.create(container("web", WorkloadKind.SPIN, cpus=LAST))
@@ -93,7 +93,7 @@ def test_shrink_and_grow_are_transitions_without_violation(ledger: Ledger) -> No
     busy = container("web", *loads, threads=2, cpus=ONLINE, shares=MIN_SHARES)
     with (
         sandbox(request(busy), run_id=f"resize-{os.getpid()}") as live,
-        Observer(ClaimSet(claims=(claim_of(live, "web", ONLINE),)), ledger=ledger) as observer,
+        observing(ClaimSet(claims=(claim_of(live, "web", ONLINE),)), ledger=ledger) as observer,
     ):
         observer.open_window()
         for cpus in (ONLINE - LAST, ONLINE, LAST, ONLINE):
@@ -110,7 +110,7 @@ def test_cpus_that_become_exclusive_are_watched_from_then_on(ledger: Ledger) -> 
     """A rogue task on the CPU of a claim that came later is recorded; it was not before the claim came."""
     with sandbox(request(container("db", WorkloadKind.PULSE, cpus=LAST)), run_id=f"late-{os.getpid()}") as live:
         claim = claim_of(live, "db", LAST, Isolation.CONTAINER)
-        with Observer(ClaimSet(claims=(), pods_root=live.value.root), ledger=ledger) as observer:
+        with observing(ClaimSet(claims=(), pods_root=live.value.root), ledger=ledger) as observer:
             observer.open_window()
             rogue = Injection(fault="rogue-task", targets=(claim.cgroup,))
             with planted(rogue, run_id=f"late-{os.getpid()}-fault") as fault:
@@ -129,5 +129,11 @@ def test_cpus_that_become_exclusive_are_watched_from_then_on(ledger: Ledger) -> 
 
 def test_only_watched_claims_restart(ledger: Ledger) -> None:
     """A name that is not watched is refused before anything is done."""
-    with Observer(ClaimSet(claims=()), ledger=ledger) as observer, pytest.raises(InputError, match="not watched"):
-        observer.restarting("nobody")
+    done: list[int] = []
+    with (
+        observing(ClaimSet(claims=()), ledger=ledger) as observer,
+        pytest.raises(InputError, match="not watched"),
+        observer.restarting("nobody"),
+    ):
+        done.append(1)
+    assert not done

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from probes.loaded import observing
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.membership_lab import Mover, complete, cpuset, procs, verdict
@@ -54,7 +55,7 @@ def node(ledger: Ledger) -> Iterator[Node]:
     ):
         claim = Claim(name="db", cgroup=db, cpus=CpuSet.of([OUT]), isolation=Isolation.CONTAINER)
         claims = ClaimSet(claims=(claim,), pods_root=root)
-        with Observer(claims, ledger=ledger) as observer:
+        with observing(claims, ledger=ledger) as observer:
             yield Node(observer, claims, wide, narrow, pod)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.observer import Observer
+from probes.loaded import observing
 from probes.switches.ledger import Ledger
 from tests.integration.membership_lab import Mover, home, procs
 from tests.integration.probe_lab import cgroup, remove
@@ -32,7 +32,7 @@ def test_a_cgroup_that_was_a_claims_is_named_when_it_is_gone(ledger: Ledger, mov
         db.mkdir()
         owner = Claim(name="db", cgroup=f"{root}/db", cpus=CpuSet.of([OUT]), isolation=Isolation.CONTAINER)
         script = f"pin {OUT} enter {procs(f'{root}/short')} ready work 20000 pin {IN} leave {home(os.getpid())} tell"
-        with Observer(ClaimSet(claims=(owner,), pods_root=root), ledger=ledger) as observer:
+        with observing(ClaimSet(claims=(owner,), pods_root=root), ledger=ledger) as observer:
             with Mover(mover, script) as run:
                 observer.open_window()
                 run.go()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from probes.loaded import observing
 from probes.observer import Observer
 from probes.switches.ledger import Ledger
 from tests.integration.membership_lab import Mover, complete, cpuset, home, procs
@@ -56,7 +57,7 @@ def node(ledger: Ledger) -> Iterator[Node]:
         )
         os.sched_setaffinity(0, {IN})
         try:
-            with Observer(claims, ledger=ledger) as observer:
+            with observing(claims, ledger=ledger) as observer:
                 yield Node(observer, claims, web, pod)
         finally:
             os.sched_setaffinity(0, set(ONLINE))

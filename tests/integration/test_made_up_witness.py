@@ -11,12 +11,12 @@ from typing import ClassVar, NamedTuple
 import pytest
 
 from probes.composition import WITNESSES
+from probes.loaded import observing
 from probes.observer import Observer
 from probes.readings import Part, Reading, Readings
 from probes.subjects import Subject
 from probes.switches.decoder import SwitchReading
 from probes.switches.ledger import Ledger
-from probes.windows import Windows
 from probes.witness import Edge, OpenWindow, Watch, Witness
 from tests.integration.probe_lab import cgroup
 from toolkit.model import blind_spots
@@ -81,8 +81,8 @@ class Uptime(Witness):
 
     read: ClassVar[list[float]] = []
 
-    def __init__(self, windows: Windows) -> None:
-        self._path: Path = windows.root / "proc/uptime"
+    def __init__(self, observer: Observer) -> None:
+        self._path: Path = observer.root / "proc/uptime"
 
     def begin(self, window: OpenWindow, first: Edge) -> UptimeWatch:
         """Begin with a window."""
@@ -106,7 +106,7 @@ def test_a_new_witness_is_one_name_in_the_list(ledger: Ledger) -> None:
     claims = ClaimSet(claims=())
     with cgroup(f"pinproof-uptime-{os.getpid()}") as path:
         claim = Claim(name="late", cgroup=path, cpus=CpuSet.parse("0"))
-        with Observer(claims, ledger=ledger, witnesses=(Uptime, *WITNESSES)) as observer:
+        with observing(claims, ledger=ledger, witnesses=(Uptime, *WITNESSES)) as observer:
             observer.open_window()
             observer.add_claim(claim)
             ended = observer.turn_window()
@@ -156,7 +156,7 @@ class Near(Logging):
 def test_the_last_of_the_list_is_nearest_to_the_moment(ledger: Ledger) -> None:
     """An observer of two witnesses, neither of which gives anything: its evidence is what the window itself knows."""
     Logging.log.clear()
-    with Observer(ClaimSet(claims=()), ledger=ledger, witnesses=(Far, Near)) as observer:
+    with observing(ClaimSet(claims=()), ledger=ledger, witnesses=(Far, Near)) as observer:
         observer.open_window()
         evidence = observer.close_window()
 

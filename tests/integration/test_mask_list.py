@@ -15,13 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from probes.loaded import loaded
+from probes.loaded import loaded, observing
 from probes.masks.iterator import Piece, TaskIterator
 from probes.masks.records import TaskMasks
 from probes.masks.sample import STANDS
 from probes.masks.ways import Ways
 from probes.masks.witness import MaskWatch
-from probes.observer import Observer
 from probes.program import Program
 from probes.switches.ledger import Ledger
 from tests.integration.probe_lab import EMULATED, cgroup, join, wait_for
@@ -116,7 +115,7 @@ def test_threads_are_as_they_are(ledger: Ledger) -> None:
             workers(outer, kinds) as (first, tids),
             workers(inner, kinds[-1:]) as (second, others),
             workers("", kinds[:1]) as (stranger, _),
-            Observer(ClaimSet(claims=claims), ledger=ledger) as observer,
+            observing(ClaimSet(claims=claims), ledger=ledger) as observer,
         ):
             found = listed(ledger)
             idents = {name: observer.require(name).ident for name in ("a", "b")}
@@ -143,7 +142,7 @@ def test_an_exited_leader_is_said_to_be_exiting(ledger: Ledger) -> None:
         process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
         try:
             join(path, process.pid)
-            with Observer(claims, ledger=ledger) as observer:
+            with observing(claims, ledger=ledger) as observer:
                 assert process.stdin is not None
                 process.stdin.close()
                 wait_for(lambda: status(process.pid)["State"].startswith("Z"), "its end")
@@ -168,7 +167,7 @@ def test_a_mask_that_is_put_back_soon_is_seen(ledger: Ledger) -> None:
     """
     with cgroup(f"pinproof-soon-{os.getpid()}") as path, workers(path, [(-1, 0, b"wide")], THREADS) as (_, (tid,)):
         claims = ClaimSet(claims=(Claim(name="many", cgroup=path, cpus=HERE),))
-        with Observer(claims, ledger=ledger) as observer:
+        with observing(claims, ledger=ledger) as observer:
             listed(ledger)
             observer.open_window()
             masks = observer._window().watch(MaskWatch).masks
@@ -195,7 +194,7 @@ def test_a_thread_that_the_list_lacks_is_a_blind_spot(ledger: Ledger, monkeypatc
     with (
         cgroup(f"pinproof-lacks-{os.getpid()}") as path,
         workers(path, [(-1, 0, b"lost")]) as (_, (tid,)),
-        Observer(ClaimSet(claims=(Claim(name="a", cgroup=path, cpus=HERE),)), ledger=ledger) as observer,
+        observing(ClaimSet(claims=(Claim(name="a", cgroup=path, cpus=HERE),)), ledger=ledger) as observer,
     ):
         read, size = side.read, side.known.layout.size
 
@@ -222,7 +221,7 @@ def test_a_kernel_that_lists_no_tasks_is_read_as_ever(monkeypatch: pytest.Monkey
         cgroup(f"pinproof-refused-{os.getpid()}") as path,
         workers(path, [(-1, 0, b"one")], 300) as (pid, (tid,)),
         loaded() as ledger,
-        Observer(ClaimSet(claims=(Claim(name="a", cgroup=path, cpus=HERE),)), ledger=ledger) as observer,
+        observing(ClaimSet(claims=(Claim(name="a", cgroup=path, cpus=HERE),)), ledger=ledger) as observer,
     ):
         side = ledger.side(TaskIterator)
         assert not side.usable

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from probes.loaded import observing
 from probes.masks.witness import MaskWatch
-from probes.observer import Observer
 from probes.options import ObserveOptions
 from probes.switches.ledger import Ledger
 from tests.integration.probe_lab import cgroup, join, wait_for
@@ -56,7 +56,7 @@ def test_a_large_claim_is_read_more_seldom(claims: ClaimSet, ledger: Ledger) -> 
     account of the scanner's thread, is at most 1 % of the time until then.
     """
     used_ns: dict[int, int] = {}
-    with Observer(claims, ledger=ledger) as observer:
+    with observing(claims, ledger=ledger) as observer:
         (scanner,) = (thread for thread in threading.enumerate() if thread.name == "pinproof-proc")
         clock = ~(scanner.native_id or 0) << 3 | 6  # CLOCK_THREAD_CPUTIME_ID of another thread of ours
         before_ns = time.clock_gettime_ns(clock)
@@ -79,7 +79,7 @@ def test_a_large_claim_is_read_more_seldom(claims: ClaimSet, ledger: Ledger) -> 
 @pytest.mark.beside
 def test_each_window_has_a_scan(claims: ClaimSet) -> None:
     """Windows that are much shorter than the pause: masks of each are known."""
-    with Observer(claims, options=ObserveOptions(scan_ms=600_000)) as observer:
+    with observing(claims, options=ObserveOptions(scan_ms=600_000)) as observer:
         observer.open_window()
         for _ in range(3):
             evidence = observer.finish(observer.turn_window())
@@ -95,7 +95,7 @@ def test_a_window_does_not_end_long_after_its_last_scan(ledger: Ledger) -> None:
     with (
         cgroup(f"pinproof-late-{os.getpid()}") as path,
         subprocess.Popen(["sleep", "60"]) as process,
-        Observer(ClaimSet(claims=(Claim(name="one", cgroup=path, cpus=here),)), ledger=ledger) as observer,
+        observing(ClaimSet(claims=(Claim(name="one", cgroup=path, cpus=here),)), ledger=ledger) as observer,
     ):
         try:
             os.sched_setaffinity(process.pid, here)

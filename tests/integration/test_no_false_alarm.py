@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import pytest
 
-from probes.observer import Observer
+from probes.loaded import observing
 from probes.switches.ledger import Ledger
 from tests.integration.probe_lab import wait_for
 from tests.seeds import SOAK
@@ -109,7 +109,7 @@ def test_cpuset_changes_under_full_load_are_transitions(ledger: Ledger) -> None:
     one, two = CpuSet.of([ONLINE.first()]), ONLINE - CpuSet.of([ONLINE.first()])
     steps = itertools.cycle([one, ONLINE, two, one, two, ONLINE])
     request = SandboxRequest(containers=(container("a", ONLINE, *BUSY, shares=MIN_SHARES),))
-    with Observer(ClaimSet(claims=()), ledger=ledger) as observer, sandbox(request, run_id="alarm-set") as live:
+    with observing(ClaimSet(claims=()), ledger=ledger) as observer, sandbox(request, run_id="alarm-set") as live:
         observer.add_claim(claim_of(live, "a", ONLINE))
         observer.open_window()
         changes = 0
@@ -135,7 +135,7 @@ def test_container_starts_and_stops_raise_no_alarm(runtime: str, ledger: Ledger)
     busy = one_each(WorkloadKind.SWITCH, WorkloadKind.SPIN, shares=MIN_SHARES)
     with (
         sandbox(busy, run_id=f"alarm-{runtime}") as live,
-        Observer(claims_of(live), ledger=ledger) as observer,
+        observing(claims_of(live), ledger=ledger) as observer,
         sandbox(SandboxRequest(), run_id=f"alarm-{runtime}-pods", runtime=runtime) as pods,
     ):
         observer.open_window()
@@ -161,7 +161,7 @@ def test_many_switches_are_all_judged(ledger: Ledger) -> None:
     seconds = 600.0 if SOAK else 3.0
     # With an equal weight the observer waits ten times as long as it wants to look: see above.
     request = one_each(WorkloadKind.SWITCH, shares=None if SOAK else MIN_SHARES)
-    with Observer(ClaimSet(claims=()), ledger=ledger) as observer, sandbox(request, run_id="alarm-switch") as live:
+    with observing(ClaimSet(claims=()), ledger=ledger) as observer, sandbox(request, run_id="alarm-switch") as live:
         claims = claims_of(live)
         for claim in claims.claims:
             observer.add_claim(claim)

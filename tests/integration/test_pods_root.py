@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from probes.cgroups.claimed_paths import ClaimedPaths
-from probes.observer import Observer
+from probes.loaded import observing
 from probes.switches.ledger import Ledger
 from tests.integration.probe_lab import BRISK, Planter, cgroup, join, remove, wait_for
 from toolkit.host import cgroupfs
@@ -84,7 +84,7 @@ def test_made_again_while_a_window_is_open(ledger: Ledger, planter: Path, place:
     pods = f"{place}/kubepods"
     make_pod(pods)
     promised = claims(place, pods)
-    with Observer(promised, ledger=ledger) as observer:
+    with observing(promised, ledger=ledger) as observer:
         observer.open_window()
         if held:
             observer.lock.acquire()
@@ -107,7 +107,7 @@ def test_made_for_the_first_time_while_a_window_is_open(ledger: Ledger, planter:
     """An empty node, which is no doubt; then its first pod."""
     pods = f"{place}/kubepods"
     promised = claims(place, pods)
-    with Observer(promised, ledger=ledger, witnesses=BRISK) as observer:
+    with observing(promised, ledger=ledger, witnesses=BRISK) as observer:
         observer.open_window()
         checked_ns = observer.pods.checked_ns if observer.pods else 0
         wait_for(lambda: observer.pods is not None and observer.pods.checked_ns > checked_ns, "it was looked for", 10)
@@ -128,7 +128,7 @@ def test_named_only_when_its_first_pod_appears(ledger: Ledger, planter: Path, pl
     pods = f"{place}/kubepods"
     make_pod(pods)
     promised = claims(place, None)
-    with Observer(promised, ledger=ledger) as observer:
+    with observing(promised, ledger=ledger) as observer:
         observer.open_window()
         hog(planter, pods)
         before = observer.close_window()
@@ -156,7 +156,7 @@ def test_a_name_too_long_for_the_kernel_side(ledger: Ledger, planter: Path, plac
     pods = place + "".join("/" + part * 200 for part in "abc")
     make_pod(pods)
     promised = claims(place, pods)
-    with Observer(promised, ledger=ledger, witnesses=BRISK) as observer:
+    with observing(promised, ledger=ledger, witnesses=BRISK) as observer:
         observer.open_window()
         known = observer.pods
         assert known is not None
@@ -198,7 +198,7 @@ def test_pods_in_a_v1_hierarchy_alone_are_a_doubt(ledger: Ledger, planter: Path,
     mount = cgroupfs.detect().find_controller("cpuset")
     assert mount is not None
     try:
-        with Observer(promised, ledger=ledger, witnesses=BRISK) as observer:
+        with observing(promised, ledger=ledger, witnesses=BRISK) as observer:
 
             def looked(times: int) -> None:
                 for _ in range(times):

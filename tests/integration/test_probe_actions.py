@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from probes.actions.reader import Actions
-from probes.loaded import loaded
-from probes.observer import Observer
+from probes.loaded import loaded, observing
 from probes.options import ObserveOptions
 from probes.switches.ledger import Ledger
 from tests.integration.probe_lab import cgroup, join
@@ -53,7 +52,7 @@ def test_seven_moves_are_seven_rows(ledger: Ledger) -> None:
         for name in ("claim", "claim/below", "outside"):
             cgroupfs.identity_dir(cgroupfs.detect(), f"{path}/{name}").mkdir()
         claim = Claim(name="db", cgroup=f"{path}/claim", cpus=CpuSet.of(ONLINE))
-        with Observer(ClaimSet(claims=(claim,)), ledger=ledger) as observer:
+        with observing(ClaimSet(claims=(claim,)), ledger=ledger) as observer:
             observer.open_window()
             for where in ("outside", "claim", "claim/below", "claim", "outside", "claim", "outside", "claim/below"):
                 join(f"{path}/{where}", child.pid)
@@ -87,7 +86,7 @@ def test_23_calls_are_23_rows(tracing: Ledger) -> None:
     with cgroup(f"pinproof-affinity-{os.getpid()}") as path, sleeper() as child:
         join(path, child.pid)
         claim = Claim(name="db", cgroup=path, cpus=CpuSet.of(ONLINE))
-        with Observer(ClaimSet(claims=(claim,)), ledger=tracing) as observer:
+        with observing(ClaimSet(claims=(claim,)), ledger=tracing) as observer:
             if not observer.ledger.side(Actions).affinity_observed:
                 pytest.skip("; ".join(observer.ledger.side(Actions).blind_spots))
             observer.open_window()
@@ -109,7 +108,7 @@ def test_own_calls_are_told_where_they_matter(tracing: Ledger) -> None:
     """A task without a claim that changes its own mask is told where it asks for a watched CPU, else not."""
     if len(ONLINE) < 2:
         pytest.skip("a mask beside the watched CPU needs two CPUs")
-    with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([ONLINE[-1]])), ledger=tracing) as observer:
+    with observing(ClaimSet(claims=(), reserved_cpus=CpuSet.of([ONLINE[-1]])), ledger=tracing) as observer:
         if not observer.ledger.side(Actions).affinity_observed:
             pytest.skip("; ".join(observer.ledger.side(Actions).blind_spots))
         observer.open_window()
@@ -135,7 +134,7 @@ def test_a_flood_is_cut_off_and_counted() -> None:
         claim = Claim(name="db", cgroup=f"{path}/claim", cpus=CpuSet.of(ONLINE))
         os.sched_setaffinity(0, [ONLINE[0]])
         try:
-            with Observer(ClaimSet(claims=(claim,)), options=ObserveOptions(max_actions=10)) as observer:
+            with observing(ClaimSet(claims=(claim,)), options=ObserveOptions(max_actions=10)) as observer:
                 observer.open_window()
                 for number in range(23):
                     join(f"{path}/{('claim', 'outside')[number % 2]}", child.pid)
@@ -150,7 +149,7 @@ def test_a_flood_is_cut_off_and_counted() -> None:
 
 def test_what_cannot_be_seen_is_said(ledger: Ledger) -> None:
     """Without a way to see affinity changes that all can afford, there are no rows and a blind spot says why."""
-    with Observer(ClaimSet(claims=()), ledger=ledger) as observer:
+    with observing(ClaimSet(claims=()), ledger=ledger) as observer:
         observer.open_window()
         evidence = observer.close_window()
     told = any("affinity" in spot for spot in evidence.coverage.blind_spots)

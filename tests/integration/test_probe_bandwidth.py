@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.observer import Observer
+from probes.loaded import observing
 from probes.switches.ledger import Ledger
 from tests.integration.probe_lab import Planter, TaskClock, cgroup, join, wait_for
 from toolkit.model.claims import Claim, ClaimSet
@@ -36,7 +36,7 @@ def test_both_accounts_are_true_in_snapshots_and_for_claims_added_late(planter: 
         cgroup(f"pinproof-late-{os.getpid()}") as path,
         Planter(planter, "stay", ONLINE[0], ONLINE[0], 1, 10**11) as run,
         TaskClock(run.process.pid) as clock,
-        Observer(ClaimSet(claims=()), ledger=ledger) as observer,
+        observing(ClaimSet(claims=()), ledger=ledger) as observer,
     ):
 
         def read() -> tuple[int, int]:

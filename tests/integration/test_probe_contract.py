@@ -17,7 +17,7 @@ import pytest
 
 from probes import loader
 from probes.builder import Request
-from probes.observer import Observer
+from probes.loaded import observing
 from probes.options import ObserveOptions
 from probes.switches.ledger import Ledger
 from tests.integration.perf_account import HiddenThreads
@@ -60,7 +60,7 @@ def loaded_programs() -> set[int]:
 
 def test_every_switch_of_the_kernel_is_judged(planter: Path, ledger: Ledger) -> None:
     """Under a switch storm the ledger's count is the kernel's (ctxt) to 1 in 10,000, and nothing is lost."""
-    with Observer(ClaimSet(claims=()), ledger=ledger) as observer:
+    with observing(ClaimSet(claims=()), ledger=ledger) as observer:
         observer.open_window()
         switch_storm(planter, ONLINE[-1], 60_000)
         coverage = observer.close_window().coverage
@@ -75,7 +75,7 @@ def test_every_switch_of_the_kernel_is_judged(planter: Path, ledger: Ledger) -> 
 
 def test_an_open_window_counts_no_switch_that_the_kernel_has_not(planter: Path, ledger: Ledger) -> None:
     """A look at what goes on compares two counts of the same moments: the ledger's is not read later."""
-    with Observer(ClaimSet(claims=()), ledger=ledger) as observer:
+    with observing(ClaimSet(claims=()), ledger=ledger) as observer:
         observer.open_window()
         storm = threading.Thread(target=switch_storm, args=(planter, ONLINE[-1], 60_000))
         storm.start()
@@ -96,7 +96,7 @@ def test_window_is_exact_for_a_task_that_never_switches(planter: Path, ledger: L
     ):
         join(path, run.process.pid)
         claim = Claim(name="hog", cgroup=path, cpus=CpuSet.of(ONLINE))
-        with Observer(ClaimSet(claims=(claim,)), ledger=ledger) as observer:
+        with observing(ClaimSet(claims=(claim,)), ledger=ledger) as observer:
             run.go()
             wait_for(lambda: clock.read_ns() > 50_000_000, "the hog runs")
             for _ in range(5):
@@ -126,7 +126,7 @@ def test_time_on_a_cpu_without_timer_interrupts_is_told(planter: Path) -> None:
         cgroup(f"pinproof-standstill-{os.getpid()}") as path,
         Planter(planter, "stay", cpu, cpu, 1, 10**11) as run,
         TaskClock(run.process.pid) as clock,
-        Observer(ClaimSet(claims=(Claim(name="hog", cgroup=path),)), options=OFTEN) as observer,
+        observing(ClaimSet(claims=(Claim(name="hog", cgroup=path),)), options=OFTEN) as observer,
     ):
         # Others of a busy machine would cut what it does into pieces too short to show. (In a guest there are none, but
         # on PREEMPT_RT threads of the CPU's own timers that it would keep out. Not allowed in a cgroup of v1 without
@@ -170,7 +170,7 @@ def test_mask_change_is_transition_and_then_binds(planter: Path, ledger: Ledger)
     with cgroup(f"pinproof-change-{os.getpid()}") as path, Planter(planter, "stay", last, last, 1, 10**9) as run:
         join(path, run.process.pid)
         claim = Claim(name="db", cgroup=path, cpus=CpuSet.of(ONLINE))
-        with Observer(ClaimSet(claims=(claim,)), ledger=ledger) as observer:
+        with observing(ClaimSet(claims=(claim,)), ledger=ledger) as observer:
             observer.open_window()
             run.go()
             clock = ~run.process.pid << 3 | 2
@@ -197,7 +197,7 @@ def test_watched_cpu_names_who_ran_there(planter: Path, ledger: Ledger) -> None:
     with cgroup(f"pinproof-owner-{os.getpid()}") as path:
         claim = Claim(name="db", cgroup=path, cpus=CpuSet.of([ONLINE[-1]]), isolation=Isolation.CONTAINER)
         with (
-            Observer(ClaimSet(claims=(claim,), pods_root=path), ledger=ledger) as observer,
+            observing(ClaimSet(claims=(claim,), pods_root=path), ledger=ledger) as observer,
             Planter(planter, "nap", ONLINE[-1], ONLINE[-1], 20, 1_000_000) as stranger,
             Planter(planter, "nap", ONLINE[-1], ONLINE[-1], 20, 1_000_000) as owner,
         ):
@@ -221,23 +221,23 @@ def test_watched_cpu_names_who_ran_there(planter: Path, ledger: Ledger) -> None:
 def test_claims_that_cannot_be_watched_are_refused(ledger: Ledger) -> None:
     """The root cgroup, a missing cgroup and a second claim on one cgroup: one clear line each, nothing left loaded."""
     before = loaded_programs()
-    with pytest.raises(InputError, match="root"), Observer(ClaimSet(claims=(Claim(name="all", cgroup="/"),))):
+    with pytest.raises(InputError, match="root"), observing(ClaimSet(claims=(Claim(name="all", cgroup="/"),))):
         pass
     wait_for(lambda: loaded_programs() <= before, "the kernel frees the programs")
     missing = ClaimSet(claims=(Claim(name="x", cgroup="/no-such"),))
-    with pytest.raises(InputError, match="no-such"), Observer(missing, ledger=ledger):
+    with pytest.raises(InputError, match="no-such"), observing(missing, ledger=ledger):
         pass
     with cgroup(f"pinproof-twice-{os.getpid()}") as path:
         claims = ClaimSet(claims=(Claim(name="a", cgroup=path), Claim(name="b", cgroup=path)))
-        with pytest.raises(InputError, match="claim already"), Observer(claims, ledger=ledger):
+        with pytest.raises(InputError, match="claim already"), observing(claims, ledger=ledger):
             pass
 
 
 def test_sigkill_leaves_nothing_behind(tmp_path: Path) -> None:
     """Nothing is pinned and no directory is kept: when the process is killed its programs and files are gone."""
     script = (
-        "from probes.observer import Observer\nfrom toolkit.model.claims import ClaimSet\nimport sys, time\n"
-        "with Observer(ClaimSet(claims=())) as o:\n"
+        "from probes.loaded import observing\nfrom toolkit.model.claims import ClaimSet\nimport sys, time\n"
+        "with observing(ClaimSet(claims=())) as o:\n"
         "    print(*o.ledger.programs.values(), flush=True)\n"
         "    o.open_window()\n    sys.stdin.read()\n"
     )

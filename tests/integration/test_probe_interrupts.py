@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from probes.interrupts.decoder import SOFTIRQS
-from probes.observer import Observer
+from probes.loaded import observing
 from probes.switches.ledger import Ledger
 from tests.integration.perf_account import HiddenThreads
 from tests.integration.probe_lab import switch_storm
@@ -58,7 +58,7 @@ def test_counts_are_the_kernels_own(ledger: Ledger) -> None:
     A kernel that hides threads from its tracepoints hides the interrupts that hit them: as many may be missing as the
     coverage says.
     """
-    with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([LAST])), ledger=ledger) as observer:
+    with observing(ClaimSet(claims=(), reserved_cpus=CpuSet.of([LAST])), ledger=ledger) as observer:
         outer_first = kernel_counts()
         observer.open_window()
         inner_first = kernel_counts()
@@ -99,7 +99,7 @@ def test_known_number_of_function_calls_to_one_cpu(ledger: Ledger) -> None:
         pytest.skip("a call to another CPU needs two CPUs")
     os.sched_setaffinity(0, {ONLINE[0]})  # a call to one's own CPU needs no interrupt
     try:
-        with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([LAST])), ledger=ledger) as observer:
+        with observing(ClaimSet(claims=(), reserved_cpus=CpuSet.of([LAST])), ledger=ledger) as observer:
             calls, least, most = [], [], []
             for count in (0, 2300):
                 hidden, outer = HiddenThreads(), kernel_counts()[CALLS]
@@ -125,7 +125,7 @@ def test_known_number_of_function_calls_to_one_cpu(ledger: Ledger) -> None:
 
 def test_time_is_given_once(planter: Path, ledger: Ledger) -> None:
     """Interrupt time of a CPU never exceeds the window; each source's longest is within its sum."""
-    with Observer(ClaimSet(claims=(), reserved_cpus=CpuSet.of([LAST])), ledger=ledger) as observer:
+    with observing(ClaimSet(claims=(), reserved_cpus=CpuSet.of([LAST])), ledger=ledger) as observer:
         observer.open_window()
         switch_storm(planter, LAST, 5000)
         evidence = observer.close_window()
@@ -140,7 +140,7 @@ def test_time_is_given_once(planter: Path, ledger: Ledger) -> None:
 
 def test_nothing_is_attached_where_no_cpu_is_watched(ledger: Ledger) -> None:
     """Without exclusive or reserved CPUs interrupts are not observed, and the evidence says so by ``None``."""
-    with Observer(ClaimSet(claims=()), ledger=ledger) as observer:
+    with observing(ClaimSet(claims=()), ledger=ledger) as observer:
         observer.open_window()
         evidence = observer.close_window()
     assert evidence.irq_use is None

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from probes.interrupts.reader import Interrupts
-from probes.observer import ObserveOptions, Observer
+from probes.loaded import observing
+from probes.observer import ObserveOptions
 from probes.switches.ledger import Ledger
 from tests.integration.membership_lab import switches_on, without_the_moment
 from tests.integration.perf_account import PerfAccount
@@ -57,7 +58,7 @@ def watch(claims: ClaimSet, ledger: Ledger | None, pid: int) -> tuple[Evidence, 
     and what the ledger cannot know.
     """
     clock = ~pid << 3 | 2
-    with Observer(claims, ledger=ledger) as observer, PerfAccount(pid, LAST, observer) as perf:
+    with observing(claims, ledger=ledger) as observer, PerfAccount(pid, LAST, observer) as perf:
         observer.open_window()
         began = time.clock_gettime_ns(clock)
         wait_for(lambda: time.clock_gettime_ns(clock) > began + 50_000_000, "it runs")
@@ -104,7 +105,7 @@ def test_evidence_is_that_of_an_observer_of_its_own(ledger: Ledger, planter: Pat
                 claims=(claim(path, CpuSet.of([FIRST]), Isolation.CONTAINER),), reserved_cpus=CpuSet.of([LAST])
             )
             with (
-                Observer(claims, ledger=shared) as observer,
+                observing(claims, ledger=shared) as observer,
                 Planter(planter, "hop", FIRST, LAST, 200, 20_000) as run,
             ):
                 join(path, run.process.pid)
@@ -172,7 +173,7 @@ def test_the_ledger_goes_back_empty(ledger: Ledger, planter: Path) -> None:
     with cgroup(f"pinproof-empty-{os.getpid()}") as path, busy(planter, path) as pid:
         one = claim(path, CpuSet.of([FIRST]), Isolation.CONTAINER)
         claims = ClaimSet(claims=(one,), reserved_cpus=ONLINE, pods_root=path)
-        with Observer(claims, ledger=ledger) as observer:
+        with observing(claims, ledger=ledger) as observer:
             observer.open_window()
             clock = ~pid << 3 | 2
             began = time.clock_gettime_ns(clock)
@@ -190,7 +191,7 @@ def test_the_ledger_goes_back_empty(ledger: Ledger, planter: Path) -> None:
 
 def test_a_thread_number_is_not_seen_for_ever(ledger: Ledger) -> None:
     """Threads are hidden if they were never seen; that a number was seen long ago must not excuse its next owner."""
-    with Observer(ClaimSet(claims=()), ledger=ledger) as observer:
+    with observing(ClaimSet(claims=()), ledger=ledger) as observer:
         observer.open_window()
         child = subprocess.Popen(["sleep", "0.01"])
         child.wait()
@@ -201,11 +202,11 @@ def test_a_thread_number_is_not_seen_for_ever(ledger: Ledger) -> None:
 
 def test_one_observer_at_a_time(ledger: Ledger) -> None:
     """A ledger that is lent is refused to a second observer, and to one with other options; it serves afterwards."""
-    with Observer(ClaimSet(claims=()), ledger=ledger), pytest.raises(RuntimeError, match="another observer"):
-        Observer(ClaimSet(claims=()), ledger=ledger).__enter__()
+    with observing(ClaimSet(claims=()), ledger=ledger), pytest.raises(RuntimeError, match="another observer"):
+        observing(ClaimSet(claims=()), ledger=ledger).__enter__()
     with pytest.raises(ValueError, match="other options"):
-        Observer(ClaimSet(claims=()), ledger=ledger, options=ObserveOptions(max_claims=3))
-    with Observer(ClaimSet(claims=()), ledger=ledger) as observer:
+        observing(ClaimSet(claims=()), ledger=ledger, options=ObserveOptions(max_claims=3)).__enter__()
+    with observing(ClaimSet(claims=()), ledger=ledger) as observer:
         observer.open_window()
         assert observer.close_window().coverage.switches_judged > 0
 
@@ -214,8 +215,8 @@ def test_an_observer_that_fails_gives_the_ledger_back(ledger: Ledger) -> None:
     """An error while claims are published, or inside the block, leaves an empty ledger behind."""
     missing = ClaimSet(claims=(claim("/no-such-cgroup-of-pinproof", ONLINE),), reserved_cpus=ONLINE)
     with contextlib.suppress(Exception):
-        Observer(missing, ledger=ledger).__enter__()
-    with Observer(ClaimSet(claims=()), ledger=ledger) as observer:
+        observing(missing, ledger=ledger).__enter__()
+    with observing(ClaimSet(claims=()), ledger=ledger) as observer:
         observer.open_window()
         evidence = observer.close_window()
     assert (evidence.intruders, evidence.irq_use) == ((), None)

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 import pytest
 
 from probes.bpfsys import Map
-from probes.observer import Observer
+from probes.loaded import observing
 from probes.switches.ledger import Ledger
 from probes.switches.records import Row
 from probes.switches.rows import Rows
@@ -102,7 +102,7 @@ def test_all_claims_of_a_real_window(ledger: Ledger) -> None:
     """A per-CPU map of the kernel: the rows of a window that has ended stand still."""
     with sandbox(request(container("db", WorkloadKind.PULSE)), run_id=f"rows-{os.getpid()}") as live:
         (place,) = [one.cgroup for one in live.value.containers]
-        with Observer(ClaimSet(claims=(Claim(name="db", cgroup=place),)), ledger=ledger) as observer:
+        with observing(ClaimSet(claims=(Claim(name="db", cgroup=place),)), ledger=ledger) as observer:
             observer.open_window()
             window = observer._window().number
             observer.poll(0.5)
@@ -118,7 +118,7 @@ def test_slots_are_short_from_when_a_quota_is_promised(ledger: Ledger) -> None:
     with sandbox(request(container("db", WorkloadKind.PULSE)), run_id=f"slots-{os.getpid()}") as live:
         (place,) = [one.cgroup for one in live.value.containers]
         claim = Claim(name="db", cgroup=place)
-        with Observer(ClaimSet(claims=(claim,)), ledger=ledger) as observer:
+        with observing(ClaimSet(claims=(claim,)), ledger=ledger) as observer:
             observer.open_window()
 
             def slots() -> list[int]:
@@ -139,7 +139,7 @@ def test_the_kernels_slots_hold_what_was_run_in_them(ledger: Ledger) -> None:
             *(Claim(name=one.claim, cgroup=one.cgroup, quota_us=50_000) for one in live.value.containers),
             Claim(name="pod", cgroup=live.value.containers[0].cgroup.rpartition("/")[0], kind=SubjectKind.POD),
         )
-        with Observer(ClaimSet(claims=claims), ledger=ledger) as observer:
+        with observing(ClaimSet(claims=claims), ledger=ledger) as observer:
             observer.open_window()
             deadline = time.monotonic() + 7.0  # three readings, of which the last is at the end
             while time.monotonic() < deadline:

@@ -15,7 +15,7 @@ import pytest
 
 from probes.cgroups.files import Files
 from probes.composition import WITNESSES
-from probes.loaded import loaded
+from probes.loaded import loaded, observing
 from probes.observer import Observer
 from probes.options import ObserveOptions
 from probes.switches.ledger import Ledger
@@ -81,7 +81,7 @@ def claimed(name: str, ledger: Ledger) -> Iterator[tuple[str, Observer]]:
     """Make a cgroup with a claim, and open a window about it."""
     with (
         both(f"pinproof-{name}-{os.getpid()}") as path,
-        Observer(ClaimSet(claims=(Claim(name="db", cgroup=path),)), ledger=ledger) as observer,
+        observing(ClaimSet(claims=(Claim(name="db", cgroup=path),)), ledger=ledger) as observer,
     ):
         see(observer)
         observer.open_window()
@@ -193,7 +193,9 @@ def asking(name: str, ledger: Ledger) -> Iterator[tuple[str, WriteWitness]]:
     """Make a cgroup with a claim, whose writes nobody asks about but the test."""
     with (
         both(f"pinproof-{name}-{os.getpid()}") as path,
-        Observer(ClaimSet(claims=(Claim(name="db", cgroup=path),)), ledger=ledger, witnesses=WITHOUT_FILES) as observer,
+        observing(
+            ClaimSet(claims=(Claim(name="db", cgroup=path),)), ledger=ledger, witnesses=WITHOUT_FILES
+        ) as observer,
     ):
         yield path, observer.witness(WriteWitness)
 
@@ -246,7 +248,7 @@ def test_what_changes_a_state_file_is_named_although_it_has_ended(tracing: Ledge
     """
     state = tmp_path / "cpu_manager_state"
     state.write_text("old")
-    with Observer(ClaimSet(claims=()), ledger=tracing) as observer:
+    with observing(ClaimSet(claims=()), ledger=tracing) as observer:
         observer.watch_state_files(tmp_path)
         with observer.lock:  # what hears does no chores meanwhile
             before = time.monotonic_ns()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.observer import Observer
+from probes.loaded import observing
 from probes.switches.ledger import Ledger
 from tests.integration.membership_lab import cpuset, procs, removed
 from tests.integration.probe_lab import BURSTS, cgroup, wait_for
@@ -95,7 +95,7 @@ def watched(ledger: Ledger) -> dict[str | None, Watched]:
     with contextlib.ExitStack() as stack:
         made = {stays_out: stack.enter_context(spinning(stays_out)) for stays_out in (None, *RULES)}
         claims = ClaimSet(claims=tuple(claim for claim, _ in made.values()))
-        with Observer(claims, ledger=ledger) as observer:
+        with observing(claims, ledger=ledger) as observer:
             observer.open_window()
             time.sleep(2.5)
             evidence = observer.close_window()

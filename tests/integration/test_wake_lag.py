@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from probes import kernel_structs
-from probes.observer import Observer
+from probes.loaded import observing
 from probes.switches.ledger import Ledger
 from tests.integration.membership_lab import Mover, procs
 from tests.integration.probe_lab import cgroup
@@ -60,7 +60,7 @@ def watched(ledger: Ledger, mover: Path, *, busy: bool) -> Evidence:
     with ExitStack() as stack:
         stack.enter_context(elsewhere())
         homes = {name: stack.enter_context(cgroup(f"pinproof-{name}-{os.getpid()}")) for name in ("naps", "spins")}
-        observer = stack.enter_context(Observer(ClaimSet(claims=()), ledger=ledger))
+        observer = stack.enter_context(observing(ClaimSet(claims=()), ledger=ledger))
         for name, home in homes.items():
             observer.add_claim(Claim(name=name, cgroup=home, cpus=CpuSet.of([CPU])))
         words = f"pin {CPU} put {procs(homes['naps'])} 0 ready times {NAPS} {{ nap 100 burn 20 }} tell"
@@ -100,7 +100,7 @@ def test_what_a_wake_up_costs_is_measured(ledger: Ledger, mover: Path, busy: boo
 def test_a_kernel_that_keeps_no_arrivals_is_judged_all_the_same(mover: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without CONFIG_SCHED_INFO nothing is known of a lag: the programs load, and count what ran where."""
     monkeypatch.setattr(kernel_structs, "ARRIVAL", {"task_struct": ("no_such_member",)})
-    with cgroup(f"pinproof-plain-{os.getpid()}") as home, Observer(ClaimSet(claims=())) as observer:
+    with cgroup(f"pinproof-plain-{os.getpid()}") as home, observing(ClaimSet(claims=())) as observer:
         observer.add_claim(Claim(name="db", cgroup=home, cpus=CpuSet.of([CPU])))
         with Mover(mover, f"pin {CPU} put {procs(home)} 0 ready times 200 {{ nap 100 burn 20 }} tell") as run:
             observer.open_window()

@@ -30,7 +30,7 @@ EVERYWHERE = guests(
 
 WATCH = """
 import json, time
-from probes.observer import Observer
+from probes.loaded import observing
 from toolkit.apply.sandbox import sandbox
 from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
@@ -48,7 +48,7 @@ wanted = tuple(
 with sandbox(SandboxRequest(containers=wanted), run_id="lab") as live:
     places = {one.claim: one.cgroup for one in live.value.containers}
     claims = tuple(Claim(name=name, cgroup=places[name], cpus=cpus) for name, cpus in promised.items())
-    with Observer(ClaimSet(claims=claims)) as observer:
+    with observing(ClaimSet(claims=claims)) as observer:
         observer.open_window()
         reported, deadline = set(), time.monotonic() + 60
         while "strays" not in reported and time.monotonic() < deadline:

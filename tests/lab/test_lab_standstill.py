@@ -24,7 +24,7 @@ STANDSTILL_S, PAUSE_S = 0.4, 0.9
 
 WATCH_QUOTAS = """
 import json, time
-from probes.observer import Observer
+from probes.loaded import observing
 from toolkit.apply.sandbox import sandbox
 from toolkit.host.environment import read_environment
 from toolkit.model.claims import Claim, ClaimSet
@@ -46,7 +46,7 @@ with sandbox(SandboxRequest(containers=wanted), run_id="lab") as live:
     places = {one.claim: one.cgroup for one in live.value.containers}
     claims = ClaimSet(claims=tuple(Claim(name=n, cgroup=places[n], cpus=cpus, demand_cpus=1.0, **quota) for n in names))
     environment, deadline = read_environment(), time.monotonic() + 100
-    with Observer(claims) as observer:
+    with observing(claims) as observer:
         while time.monotonic() < deadline:
             observer.open_window()
             observer.poll(1.5)

@@ -24,7 +24,7 @@ WAYS = ("born inside", "found there", "moved in", "moved out")
 WATCH = """
 import json, os, subprocess
 from pathlib import Path
-from probes.observer import Observer
+from probes.loaded import observing
 from tests.integration.membership_lab import home, procs, total, verdict
 from tests.integration.probe_lab import cgroup
 from toolkit.model.claims import Claim, ClaimSet
@@ -46,7 +46,7 @@ class Vhost:
         return Path(f"/proc/{self.who[which]}/cgroup").read_text().strip().removeprefix("0::")
 
 found = {}
-with cgroup("lab-vhost") as path, Observer(ClaimSet(claims=())) as observer:
+with cgroup("lab-vhost") as path, observing(ClaimSet(claims=())) as observer:
     claim = Claim(name="db", cgroup=path, cpus=CpuSet.of([ARGS["home"]]))
     for way in ARGS["ways"]:
         inside, outside = procs(path), home("self")

@@ -12,11 +12,11 @@ from probes.cgroups import file_reader
 from probes.cgroups.control_files import ControlFiles
 from probes.cgroups.file_reader import FileReader
 from probes.cgroups.known_files import KnownFiles
+from probes.observer import Observer
 from probes.options import ObserveOptions
 from probes.subjects import Subject
 from probes.switches.ledger import Ledger
 from probes.window import Window
-from probes.windows import Windows
 from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.host.kept_files import NONE_KEPT
 from toolkit.model.claims import Claim, ClaimSet
@@ -41,17 +41,17 @@ class PacedNode:
             for name, text in FILES_OF.items():
                 (root / cgroup[1:] / name).write_text(text + "\n")
         self.root, self.seen = root, list[str]()
-        self.windows = Windows(ClaimSet(claims=()), root, Ledger(root, ObserveOptions(), ()), None)
-        self.windows.hierarchy = Hierarchy(root=root, mode=Mode.V2, unified=root)
-        self.windows.window = cast("Window", self)
+        self.observer = Observer(ClaimSet(claims=()), root, Ledger(root, ObserveOptions(), ()))
+        self.observer.hierarchy = Hierarchy(root=root, mode=Mode.V2, unified=root)
+        self.observer.window = cast("Window", self)
         for slot, cgroup in enumerate(CLAIMS):
             self.claim(cgroup, slot)
-        known = KnownFiles(self.windows.hierarchy, NONE_KEPT)
+        known = KnownFiles(self.observer.hierarchy, NONE_KEPT)
         self.files = ControlFiles(known, {one: known.read(one) for one in ALL}, time.monotonic_ns())
         self.written: frozenset[str] | None = frozenset()
         self.misses_none = True
         self.reader = FileReader(
-            self.windows,
+            self.observer,
             lambda _window: self.files,
             known.forget,
             lambda: self.written,
@@ -63,7 +63,7 @@ class PacedNode:
 
     def claim(self, cgroup: str, slot: int) -> None:
         claim = Claim(name=cgroup, cgroup=cgroup, cpus=CpuSet.of([0]))
-        self.windows.subjects[cgroup] = Subject(
+        self.observer.subjects[cgroup] = Subject(
             claim=claim, cgroup_id=7, slot=slot, ident=slot, cpus=CpuSet.of([0]), since_ns=0, reported=True
         )
 

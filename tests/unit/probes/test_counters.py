@@ -12,9 +12,9 @@ from probes.cgroups import bandwidth, counters
 from probes.cgroups.bandwidth import CgroupCounters
 from probes.cgroups.counters import Bandwidth, BandwidthWatch, StatEdge
 from probes.cgroups.decoder import BandwidthReading
+from probes.observer import Observer
 from probes.readings import Moment
 from probes.subjects import Subject
-from probes.windows import Windows
 from probes.witness import Edge, OpenWindow
 from toolkit.host.cgroupfs import CpuStat, Hierarchy, Mode
 from toolkit.host.kept_files import NONE_KEPT
@@ -60,7 +60,7 @@ def watch(tmp_path: Path, used: Used) -> BandwidthWatch:
     counted = CgroupCounters(hierarchy)
     stats = {one.claim.cgroup: counted.read(one.claim.cgroup) for one in subjects()}
     window = SimpleNamespace(watch=lambda _kind: used, closed=True)
-    return BandwidthWatch(cast("Windows", state), counted, cast("OpenWindow", window), StatEdge(at_ns=1, stats=stats))
+    return BandwidthWatch(cast("Observer", state), counted, cast("OpenWindow", window), StatEdge(at_ns=1, stats=stats))
 
 
 def subjects() -> list[Subject]:
@@ -124,7 +124,7 @@ def test_the_kernel_charges_first_where_somebody_ran(
     asked: set[int] = set()
     monkeypatch.setattr(bandwidth, "bring_up_to_date", asked.update)
     slots = [SimpleNamespace(claim=claim, slot=slot) for slot, claim in enumerate(claims)]
-    windows = SimpleNamespace(
+    observer = SimpleNamespace(
         hierarchy=Hierarchy(root=tmp_path, mode=Mode.V2, unified=tmp_path),
         kept_counters=NONE_KEPT,
         subjects={one.claim.name: one for one in slots},
@@ -136,7 +136,7 @@ def test_the_kernel_charges_first_where_somebody_ran(
             rows=SimpleNamespace(all_ns=lambda _slots, window: [0, 5, 0] if window == 3 else []),
         ),
     )
-    edge = Bandwidth(cast("Windows", windows)).edge(turn=True)
+    edge = Bandwidth(cast("Observer", observer)).edge(turn=True)
     next(edge)
     # A process below a claim is one of the claim's, too.
     assert {claims[number].cgroup for number in asked} == charged

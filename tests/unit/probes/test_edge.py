@@ -16,11 +16,11 @@ from probes.actions.witness import ActionWitness
 from probes.build import build
 from probes.edge import read_edge, wall_offset_ns
 from probes.node.witness import OwnCost
+from probes.observer import Observer
 from probes.readings import Moment, Readings
 from probes.switches.decoder import SwitchEdge
 from probes.switches.ledger import Ledger
 from probes.switches.witness import Switches
-from probes.windows import Windows
 from probes.witness import Edge, Witness
 from probes.writes.reader import Writes
 from probes.writes.witness import WriteWitness
@@ -113,9 +113,9 @@ def test_a_loss_while_an_edge_is_read_is_of_both_windows(tmp_path: Path, before:
     """Each counter, on whichever side of the ledger's moment: neither window is believed; the third one is."""
     ledger = Losing()
     hierarchy = Hierarchy(root=tmp_path, mode=Mode.V2, unified=tmp_path)
-    windows = cast("Windows", SimpleNamespace(ledger=ledger, hierarchy=hierarchy, root=tmp_path))
+    observer = cast("Observer", SimpleNamespace(ledger=ledger, hierarchy=hierarchy, root=tmp_path))
     busy = Busy(ledger)
-    witnesses = (OwnCost(windows), ActionWitness(windows), WriteWitness(windows), busy, Switches(windows))
+    witnesses = (OwnCost(observer), ActionWitness(observer), WriteWitness(observer), busy, Switches(observer))
     programs = cast("Ledger", ledger)
 
     edges = [read_edge(programs, witnesses)]

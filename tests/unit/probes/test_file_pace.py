@@ -75,7 +75,7 @@ def test_what_was_written_to_is_read_at_once(node: PacedNode) -> None:
 def test_a_new_cgroup_is_read_as_often_as_was_asked_for(node: PacedNode) -> None:
     """All its directories may not be watched yet; so are those above it."""
     node.quiet()
-    node.windows.subjects[CLAIMS[1]] = replace(node.windows.subjects[CLAIMS[1]], cgroup_id=8)
+    node.observer.subjects[CLAIMS[1]] = replace(node.observer.subjects[CLAIMS[1]], cgroup_id=8)
     node.reader._often.period_s = 1e-3
     node.until(lambda: node.seen.count("/pods/two/web") > 2)
     assert "/pods/one/db" not in node.seen
@@ -85,7 +85,7 @@ def test_a_new_cgroup_is_read_as_often_as_was_asked_for(node: PacedNode) -> None
 def test_what_was_heard_while_nobody_listened_is_no_word(node: PacedNode) -> None:
     """After a flood the first round knows of no moment until which every write was heard."""
     node.quiet()
-    node.windows.ledger.heard_ns = time.monotonic_ns()
+    node.observer.ledger.heard_ns = time.monotonic_ns()
     node.written = None
     node.reader._sweep.period_s = 1e6
     node.reader.round(lambda: False)
@@ -108,7 +108,7 @@ def test_what_was_written_between_two_windows_is_read_in_the_next(node: PacedNod
 
 def test_without_the_witness_of_writes_no_write_is_known(node: PacedNode) -> None:
     """An observer may be composed without it."""
-    files = Files(node.windows)
+    files = Files(node.observer)
     assert files._written() is None
     assert not files._misses_none()
 
@@ -131,7 +131,7 @@ def test_what_is_read_while_a_window_turns_over_is_read_again(node: PacedNode, t
         before.end(time.monotonic_ns())
         ended.closed = True
         node.files = ControlFiles(known, edge, time.monotonic_ns())
-        node.windows.window = cast("Window", SimpleNamespace(closed=False, again=node.again))
+        node.observer.window = cast("Window", SimpleNamespace(closed=False, again=node.again))
 
     ended = cast("Any", node)
     real = before.look
@@ -211,6 +211,6 @@ def test_where_nothing_was_written_files_are_known_until_now(node: PacedNode) ->
     known: list[int] = []
     node.files.looked = known.append  # type: ignore[method-assign]
     for heard_ns, written in ((10, ()), (20, ("/pods/one/db",)), (30, ()), (40, ())):
-        node.windows.ledger.heard_ns, node.written = heard_ns, frozenset(written)
+        node.observer.ledger.heard_ns, node.written = heard_ns, frozenset(written)
         node.reader.round(lambda: False)
     assert known == [10, 10, 30, 40]

@@ -64,7 +64,7 @@ def test_the_edge_of_a_window_is_a_sweep(node: PacedNode) -> None:
     """All files were read there: the next sweep comes a pause later, not at once because the last one is long ago."""
     node.quiet()
     node.due()
-    node.windows.window = cast("Window", SimpleNamespace(closed=False, again=node.again))
+    node.observer.window = cast("Window", SimpleNamespace(closed=False, again=node.again))
     node.reader.round(lambda: False)
     assert node.files.readings == 2
     node.due()
@@ -143,10 +143,10 @@ def test_a_sweep_through_some_files_is_paced_as_one_through_all(
 @pytest.mark.parametrize("notices", [None, object()], ids=["program", "inotify"])
 def test_who_reads_files_asks_who_sees_writes_when_all_are_there(node: PacedNode, notices: object) -> None:
     """The witnesses of an observer begin one after the other: the one of files before the one of writes."""
-    files = Files(node.windows)
+    files = Files(node.observer)
     with files.running():
         writes = object.__new__(WriteWitness)
         writes.notices = cast("Any", notices)
-        node.windows.witnesses = cast("Any", (files, writes))
+        node.observer.witnesses = cast("Any", (files, writes))
         assert files._reader is not None
         assert files._reader._misses_none() == (notices is None)

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from probes.cgroups.files import FileEdge, Files
+from probes.observer import Observer
 from probes.options import ObserveOptions
 from probes.readings import Moment
 from probes.subjects import Subject
 from probes.switches.ledger import Ledger
-from probes.windows import Windows
 from probes.witness import Edge
 from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.model.claims import Claim, ClaimSet
@@ -29,13 +29,13 @@ class _Stirs:
 
 def test_who_reads_files_is_woken_when_there_is_something_to_do(tmp_path: Path) -> None:
     """Something was reported, a window began, a claim came or went; each once, and not while it awaits more writes."""
-    windows = Windows(ClaimSet(claims=()), tmp_path, Ledger(tmp_path, ObserveOptions(), ()), None)
+    observer = Observer(ClaimSet(claims=()), tmp_path, Ledger(tmp_path, ObserveOptions(), ()))
     heard: list[int] = []
-    windows.ledger.wake = lambda: heard.append(1)  # type: ignore[method-assign]
-    windows.hierarchy = Hierarchy(root=tmp_path, mode=Mode.V2, unified=tmp_path)
+    observer.ledger.wake = lambda: heard.append(1)  # type: ignore[method-assign]
+    observer.hierarchy = Hierarchy(root=tmp_path, mode=Mode.V2, unified=tmp_path)
     woken: list[int] = []
-    stirs, files = _Stirs(), Files(windows)
-    windows.witnesses = cast("Any", (stirs,))
+    stirs, files = _Stirs(), Files(observer)
+    observer.witnesses = cast("Any", (stirs,))
     reader = SimpleNamespace(rests=True, beaten=False)
     files._known, files._reader = cast("Any", object()), cast("Any", reader)
     files._loop = cast("Any", SimpleNamespace(wake=lambda: woken.append(1)))

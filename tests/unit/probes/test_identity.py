@@ -9,9 +9,9 @@ import pytest
 
 from probes.cgroups.claimed_paths import CgroupEvent, ClaimedPaths, News
 from probes.cgroups.identity import ClaimFollower, Identities
+from probes.observer import Observer
 from probes.readings import Moment
 from probes.subjects import Subject
-from probes.windows import Windows
 from probes.witness import Edge
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
@@ -34,7 +34,7 @@ def subject(**values: Any) -> Subject:
     return Subject(claim=claim, cgroup_id=7, slot=0, ident=1, cpus=CpuSet(), since_ns=0, **values)
 
 
-def windows(*live: Any, subjects: tuple[Subject, ...] = ()) -> Windows:
+def observer(*live: Any, subjects: tuple[Subject, ...] = ()) -> Observer:
     made = SimpleNamespace(
         live=lambda: live,
         window=live[-1],
@@ -43,7 +43,7 @@ def windows(*live: Any, subjects: tuple[Subject, ...] = ()) -> Windows:
         hierarchy=SimpleNamespace(is_v2=lambda _: True, find_controller=lambda _: None),
         subjects={one.name: one for one in subjects},
     )
-    return cast("Windows", made)
+    return cast("Observer", made)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_an_event_is_of_the_window_in_which_it_happened(
     )
     names = cast("ClaimedPaths", SimpleNamespace(news=lambda *_: News(total=2, events=events)))
 
-    ClaimFollower(windows(old, new), names).follow(subject(reported=True))
+    ClaimFollower(observer(old, new), names).follow(subject(reported=True))
 
     assert [change.start_at_ns + old.start_ns - TURN_NS for change in old.transitions] == of_old
     assert [change.start_at_ns for change in new.transitions] == of_new
@@ -79,7 +79,7 @@ def test_a_window_knows_of_a_cgroup_that_is_being_set_up(ago_ns: int, noted: lis
     """One that was made up to two seconds before it opened; its files are explained then, and not after that."""
     one = subject(made_ns=TURN_NS - ago_ns if ago_ns else 0)
     new = window(TURN_NS)
-    Identities(windows(new, subjects=(one,))).begin(new, Edge(Moment(at_ns=0), ()))
+    Identities(observer(new, subjects=(one,))).begin(new, Edge(Moment(at_ns=0), ()))
 
     assert [change.start_at_ns for change in new.transitions] == noted
     found: list[Transition] = new.transitions
@@ -89,7 +89,7 @@ def test_a_window_knows_of_a_cgroup_that_is_being_set_up(ago_ns: int, noted: lis
 
 def test_news_stirs_until_somebody_looks() -> None:
     """Who looks sleeps until then."""
-    state, counts = windows(window(0)), [0]
+    state, counts = observer(window(0)), [0]
     state.pods = None
     state.ledger = cast("Any", SimpleNamespace(side=lambda _: SimpleNamespace(count=lambda: counts[0])))
     identities = Identities(state)

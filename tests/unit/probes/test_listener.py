@@ -53,7 +53,7 @@ def test_a_thread_that_has_the_lock_is_not_asked_again_and_again() -> None:
     asked, answered = threading.Event(), threading.Event()
 
     def turn() -> None:
-        with work._windows.lock:
+        with work._observer.lock:
             asked.set()
             answered.wait()
 

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from probes.observer import Observer
 from probes.options import ObserveOptions
 from probes.readings import Moment
 from probes.subjects import Subject
@@ -16,7 +17,6 @@ from probes.switches.owners import KEPT_WINDOWS, WALK_WINDOWS, CgroupNames
 from probes.switches.published import Bound
 from probes.switches.records import CPUSET_SPACE
 from probes.window import Window
-from probes.windows import Windows
 from probes.witness import Edge
 from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.host.hotplug import HotplugMonitor
@@ -34,35 +34,35 @@ def subject(ident: int) -> Subject:
 
 def test_claims_that_are_gone_leave_nothing(tmp_path: Path) -> None:
     """What a window watched is known for one more; of 10,000 that came and went the last few are."""
-    windows = Windows(ClaimSet(claims=()), tmp_path, Ledger(tmp_path, ObserveOptions(), ()), None)
+    observer = Observer(ClaimSet(claims=()), tmp_path, Ledger(tmp_path, ObserveOptions(), ()))
     for number in range(1, CLAIMS + 1):
         edges = [Edge(Moment(at_ns=number + end), ()) for end in (0, 1)]
         window = Window(
-            ledger=windows.ledger,
-            subjects=windows.subjects,
+            ledger=observer.ledger,
+            subjects=observer.subjects,
             number=number,
             first=edges[0],
             started_at="",
             last=edges[1],
         )
         one = subject(number)
-        windows.names[number] = one.name
-        windows.published.claim(number, Bound(at_ns=number, cpus=one.cpus))
+        observer.names[number] = one.name
+        observer.published.claim(number, Bound(at_ns=number, cpus=one.cpus))
         window.removed.append(one)
-        before = set(windows.names) - {number}
-        windows.forget_old(window)
+        before = set(observer.names) - {number}
+        observer.forget_old(window)
         assert before <= {number - 1}
-        assert windows.names == {number: one.name}
-    assert len(windows.published._claims) == 1
+        assert observer.names == {number: one.name}
+    assert len(observer.published._claims) == 1
 
-    windows.subjects["stays"] = stays = subject(CLAIMS + 1)
-    windows.names[stays.ident] = "stays"
-    windows.published.claim(stays.ident, Bound(at_ns=0, cpus=stays.cpus))
+    observer.subjects["stays"] = stays = subject(CLAIMS + 1)
+    observer.names[stays.ident] = "stays"
+    observer.published.claim(stays.ident, Bound(at_ns=0, cpus=stays.cpus))
     for _ in range(3):
         window.removed.clear()
-        windows.forget_old(window)
-    assert windows.names == {stays.ident: "stays"}
-    assert windows.published.of(stays.ident, 5) is not None
+        observer.forget_old(window)
+    assert observer.names == {stays.ident: "stays"}
+    assert observer.published.of(stays.ident, 5) is not None
 
 
 def test_paths_of_cgroups_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

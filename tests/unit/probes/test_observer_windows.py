@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from probes import observer as module
+from probes.composition import new_ledger
 from probes.listener import listening
 from probes.observer import Observer, Violation
 from probes.switches.ledger import Ledger
@@ -75,7 +76,7 @@ def test_what_is_told_while_a_window_opens_is_kept(monkeypatch: pytest.MonkeyPat
 
     A detail of another window is none of this one's.
     """
-    watcher = Observer(ClaimSet(claims=()))
+    watcher = Observer(ClaimSet(claims=()), Path("/"), new_ledger(Path("/")))
     watcher.names[5] = "pod/db"
     watcher.hierarchy = Hierarchy(root=Path("/"), mode=Mode.V2, unified=Path("/sys/fs/cgroup"))
     lock = _Lock()
@@ -106,7 +107,7 @@ def test_what_is_told_while_a_window_opens_is_kept(monkeypatch: pytest.MonkeyPat
 
 def test_the_listener_does_not_wait_for_a_window_that_turns_over() -> None:
     """What the programs send is heard while somebody has the lock: their rings stay empty. The chores come later."""
-    watcher = Observer(ClaimSet(claims=()))
+    watcher = Observer(ClaimSet(claims=()), Path("/"), new_ledger(Path("/")))
     watcher.names[5] = "pod/db"
     watcher.hierarchy = Hierarchy(root=Path("/"), mode=Mode.V2, unified=Path("/sys/fs/cgroup"))
     switches = Switches(watcher)
@@ -143,7 +144,7 @@ def test_what_one_thread_reports_is_reported_for_the_other() -> None:
         reporting.set()
         assert go_on.wait(DEADLINE_S)
 
-    watcher = Observer(ClaimSet(claims=()), on_violation=slow)
+    watcher = Observer(ClaimSet(claims=()), Path("/"), new_ledger(Path("/")), slow)
     watcher.names[5] = "pod/db"
     watcher.hierarchy = Hierarchy(root=Path("/"), mode=Mode.V2, unified=Path("/sys/fs/cgroup"))
     watcher.window = cast("Window", open_window())
@@ -163,7 +164,7 @@ def test_what_one_thread_reports_is_reported_for_the_other() -> None:
 
 def test_a_round_in_which_nothing_was_heard_waits_for_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nothing to cut and nothing to report; what is heard for a window that is not there yet is kept."""
-    watcher = Observer(ClaimSet(claims=()))
+    watcher = Observer(ClaimSet(claims=()), Path("/"), new_ledger(Path("/")))
     watcher.names[5] = "pod/db"
     watcher.hierarchy = Hierarchy(root=Path("/"), mode=Mode.V2, unified=Path("/sys/fs/cgroup"))
     watcher.window = cast("Window", open_window())

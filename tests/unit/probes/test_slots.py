@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from probes.observer import Observer
 from probes.options import ObserveOptions
 from probes.readings import Moment
 from probes.subjects import Subject
@@ -19,7 +20,6 @@ from probes.switches.slots import SELDOM_NS
 from probes.switches.spreads import EVERY, HORIZON, Counted
 from probes.switches.tally import row
 from probes.switches.watch import SwitchWatch
-from probes.windows import Windows
 from probes.witness import Edge, OpenWindow
 from toolkit.model.claims import NO_QUOTA, Claim
 from toolkit.model.cpuset import CpuSet
@@ -48,7 +48,9 @@ class Node:
             trails=SimpleNamespace(forgotten=0),
             options=self.options,
         )
-        self.watch = SwitchWatch(cast("Windows", state), cast("Any", None), cast("OpenWindow", self), cast("Any", None))
+        self.watch = SwitchWatch(
+            cast("Observer", state), cast("Any", None), cast("OpenWindow", self), cast("Any", None)
+        )
         self.blind_spots, self.offenders, self.intruders = (), dict[bytes, bytes](), dict[bytes, bytes]()
 
     def subject(self, claim: Claim, slot: int) -> Subject:

@@ -16,6 +16,7 @@ import pytest
 
 from probes.build import build
 from probes.loops import Loop
+from probes.observer import Observer
 from probes.options import ObserveOptions
 from probes.readings import Moment, Readings
 from probes.ringbuf import BUSY, Rings
@@ -26,7 +27,6 @@ from probes.switches.records import EVENT_MOVE, MoveEvent
 from probes.switches.watch import SwitchWatch
 from probes.switches.witness import Switches
 from probes.window import Window
-from probes.windows import Windows
 from probes.witness import Edge
 from tests.unit.probes.readings import FRAME, SWITCHES, but
 from tests.unit.probes.ring_memory import Kernel
@@ -44,19 +44,19 @@ SECOND = 1_000_000_000
 
 
 @pytest.fixture
-def windows() -> Windows:
+def observer() -> Observer:
     """What an observer's parts share, on programs that are not loaded: only their ring is there."""
-    made = Windows(ClaimSet(claims=()), Path("/"), Ledger(Path("/"), ObserveOptions(), ()), None)
+    made = Observer(ClaimSet(claims=()), Path("/"), Ledger(Path("/"), ObserveOptions(), ()))
     made.hierarchy = Hierarchy(root=Path("/"), mode=Mode.V2, unified=Path("/sys/fs/cgroup"))
     return made
 
 
-def window_of(windows: Windows, switches: Switches, start_ns: int, end_ns: int, counted_ns: int) -> Window:
+def window_of(observer: Observer, switches: Switches, start_ns: int, end_ns: int, counted_ns: int) -> Window:
     """Return a window that has ended and is being finished."""
     edges = [Edge(Moment(at_ns=at_ns), ()) for at_ns in (start_ns, end_ns)]
     window = Window(
-        ledger=windows.ledger,
-        subjects=windows.subjects,
+        ledger=observer.ledger,
+        subjects=observer.subjects,
         number=1,
         first=edges[0],
         started_at="",
@@ -64,7 +64,7 @@ def window_of(windows: Windows, switches: Switches, start_ns: int, end_ns: int, 
         counted_ns=counted_ns,
     )
     window.watches[switches] = switches.begin(window, Edge(Moment(at_ns=0), (SwitchEdge(),)))
-    windows.closing = window
+    observer.closing = window
     return window
 
 
@@ -84,22 +84,22 @@ class _Ends(BaseException):
     """As an interpreter that shuts down, or a greenlet's kill: no error of ours."""
 
 
-def test_a_thread_that_ends_is_a_doubt_of_everything_from_then_on(windows: Windows) -> None:
+def test_a_thread_that_ends_is_a_doubt_of_everything_from_then_on(observer: Observer) -> None:
     """Nobody is there any more who could say when: all windows that come are undecided."""
 
     def work(_stopped: Callable[[], bool]) -> float:
         raise _Ends("gone")
 
-    with Loop(windows, "t", work, EVERY_WITNESS) as loop:
+    with Loop(observer, "t", work, EVERY_WITNESS) as loop:
         loop._thread.join(DEADLINE_S)
         assert not loop._thread.is_alive()
     later = time.monotonic_ns() + 3600 * SECOND
-    (spot,) = windows.blindness.within(later, later + SECOND)
+    (spot,) = observer.blindness.within(later, later + SECOND)
     assert "a thread of the observer ended early: gone" in spot.text
     assert verdict((spot,)) is Outcome.UNDECIDED
 
 
-def test_a_thread_that_meets_an_error_goes_on_and_taints_its_window(windows: Windows) -> None:
+def test_a_thread_that_meets_an_error_goes_on_and_taints_its_window(observer: Observer) -> None:
     """One error: the windows before and after it are whole."""
     before, rounds, done = time.monotonic_ns(), [0], threading.Event()
 
@@ -111,63 +111,63 @@ def test_a_thread_that_meets_an_error_goes_on_and_taints_its_window(windows: Win
             done.set()
         return 0.001
 
-    with Loop(windows, "t", work, (Kind.SWITCHES,)):
+    with Loop(observer, "t", work, (Kind.SWITCHES,)):
         assert done.wait(DEADLINE_S), "it goes on"
     after = time.monotonic_ns()
-    (spot,) = windows.blindness.within(before, after)
+    (spot,) = observer.blindness.within(before, after)
     assert (spot.text, spot.witnesses) == ("the observer met an error: no such thing", (Kind.SWITCHES,))
-    assert windows.blindness.within(before - SECOND, before - 1) == ()
-    assert windows.blindness.within(after, after + SECOND) == ()
+    assert observer.blindness.within(before - SECOND, before - 1) == ()
+    assert observer.blindness.within(after, after + SECOND) == ()
     assert verdict((spot,)) is Outcome.UNDECIDED
 
 
 @contextmanager
-def hearing(windows: Windows, ring: Kernel, wait_ms: int = 1, begun: list[int] | None = None) -> Iterator[None]:
+def hearing(observer: Observer, ring: Kernel, wait_ms: int = 1, begun: list[int] | None = None) -> Iterator[None]:
     """Listen to a ring as the observer's thread does. :param begun: gets a number for each wait that begins."""
     rings = Rings({})
     rings._rings.append(ring.ring)
-    windows.ledger._rings = rings
+    observer.ledger._rings = rings
 
     def work(_stopped: Callable[[], bool]) -> float:
         if begun is not None:
             begun.append(len(begun))
-        windows.ledger.poll(wait_ms)
+        observer.ledger.poll(wait_ms)
         return 0.0
 
-    with Loop(windows, "t", work, EVERY_WITNESS, windows.ledger.wake):
+    with Loop(observer, "t", work, EVERY_WITNESS, observer.ledger.wake):
         yield
 
 
 def test_a_ring_that_cannot_be_read_is_a_doubt_of_its_window_alone(
-    windows: Windows, monkeypatch: pytest.MonkeyPatch
+    observer: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A CPU stands still in the middle of a record: what it sent is unread when the patience is over."""
     monkeypatch.setattr(witness, "EVENTS_S", 0.05)
-    ring, switches = Kernel(), Switches(windows)
+    ring, switches = Kernel(), Switches(observer)
     ring.send(b"unfinished", BUSY)
     now = time.monotonic_ns()
-    window = window_of(windows, switches, now - SECOND, now, now)
-    with hearing(windows, ring):
+    window = window_of(observer, switches, now - SECOND, now, now)
+    with hearing(observer, ring):
         switches.wait_for(window)
 
-    (spot,) = windows.blindness.within(window.start_ns, window.end_ns)
+    (spot,) = observer.blindness.within(window.start_ns, window.end_ns)
     assert "events were still unread" in spot.text
-    assert windows.blindness.within(window.end_ns, window.end_ns + SECOND) == ()
+    assert observer.blindness.within(window.end_ns, window.end_ns + SECOND) == ()
     assert verdict((spot,)) is Outcome.UNDECIDED
 
 
-def test_the_patience_begins_when_the_counting_has_ended(windows: Windows) -> None:
+def test_the_patience_begins_when_the_counting_has_ended(observer: Observer) -> None:
     """Counting took ten minutes: what was heard after the window's end but before that end is not all of it.
 
     The deadline is not over either: what comes in time leaves no doubt.
     """
-    ring, switches = Kernel(), Switches(windows)
+    ring, switches = Kernel(), Switches(observer)
     now = time.monotonic_ns()
-    window = window_of(windows, switches, now - 601 * SECOND, now - 600 * SECOND, now)
-    windows.ledger.heard_ns = now - SECOND
+    window = window_of(observer, switches, now - 601 * SECOND, now - 600 * SECOND, now)
+    observer.ledger.heard_ns = now - SECOND
     busy = ring.send(b"unfinished", BUSY)
     waiting = threading.Thread(target=switches.wait_for, args=(window,))
-    with hearing(windows, ring):
+    with hearing(observer, ring):
         waiting.start()
         until(lambda: ring.ring.held_up, "the ring was looked at")
         assert waiting.is_alive(), "it was heard after the window's end, not after its counting's"
@@ -175,25 +175,25 @@ def test_the_patience_begins_when_the_counting_has_ended(windows: Windows) -> No
         waiting.join(DEADLINE_S)
 
     assert not waiting.is_alive()
-    assert windows.ledger.heard_ns > now
-    assert windows.blindness.within(window.start_ns, window.end_ns) == ()
+    assert observer.ledger.heard_ns > now
+    assert observer.blindness.within(window.start_ns, window.end_ns) == ()
 
 
-def test_nobody_waits_for_a_word_that_does_not_come(windows: Windows) -> None:
+def test_nobody_waits_for_a_word_that_does_not_come(observer: Observer) -> None:
     """Who hears has begun to wait for a minute before the window ended: it ends at once, and so does who hears."""
-    switches = Switches(windows)
+    switches = Switches(observer)
 
     def end_a_window() -> None:
         begun = list[int]()
-        with hearing(windows, Kernel(), 60_000, begun):
+        with hearing(observer, Kernel(), 60_000, begun):
             until(lambda: bool(begun), "somebody listens")
             now = time.monotonic_ns()
-            windows.ledger.heard_ns = now - SECOND
-            switches.wait_for(window_of(windows, switches, now - SECOND, now, now))
+            observer.ledger.heard_ns = now - SECOND
+            switches.wait_for(window_of(observer, switches, now - SECOND, now, now))
 
     def end() -> None:
         begun = list[int]()
-        with hearing(windows, Kernel(), 60_000, begun):
+        with hearing(observer, Kernel(), 60_000, begun):
             until(lambda: bool(begun), "somebody listens")
 
     for work in (end_a_window, end):
@@ -201,15 +201,15 @@ def test_nobody_waits_for_a_word_that_does_not_come(windows: Windows) -> None:
         ending.start()
         ending.join(DEADLINE_S)
         assert not ending.is_alive(), work.__name__
-    assert windows.blindness.within(0, time.monotonic_ns()) == ()
+    assert observer.blindness.within(0, time.monotonic_ns()) == ()
 
 
 def test_moves_that_had_to_be_forgotten_leave_the_window_undecided(
-    windows: Windows, monkeypatch: pytest.MonkeyPatch
+    observer: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More than are remembered: how many is in the coverage of that window, not of the next."""
     monkeypatch.setattr(trails, "MAX_MOVES", 100)
-    ledger, switches = windows.ledger, Switches(windows)
+    ledger, switches = observer.ledger, Switches(observer)
     now = time.monotonic_ns()
 
     def storm(count: int) -> None:
@@ -222,13 +222,13 @@ def test_moves_that_had_to_be_forgotten_leave_the_window_undecided(
             return ()
 
     ledger.offenders = ledger.intruders = Empty()  # type: ignore[assignment]
-    window = window_of(windows, switches, now, now + SECOND, now)
+    window = window_of(observer, switches, now, now + SECOND, now)
     storm(100)
     edge = Edge(Moment(at_ns=now + SECOND), (SwitchEdge(),))
     whole = window.watch(SwitchWatch).read(edge)
     storm(7)
     torn = window.watch(SwitchWatch).read(edge)
-    next_one = window_of(windows, switches, now, now + SECOND, now)
+    next_one = window_of(observer, switches, now, now + SECOND, now)
     after = next_one.watch(SwitchWatch).read(edge)
 
     assert [one.dropped for one in (whole, torn, after)] == [0, 7, 0]

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from probes.loaded import observing
 from probes.observer import Observer, Violation
 from probes.readings import Frame, Readings
 from probes.subjects import Subject
@@ -253,7 +254,7 @@ def observation(
         watched: dict[str, Subject] = {}
         pair, environment = renew()
         at_first = () if window.lenient else claims.claims
-        with Observer(
+        with observing(
             replace(claims, claims=at_first + pair.claims),
             root=window.root,
             options=None if ledger else window.options(len(claims.claims), len(pair.claims)),

@@ -72,7 +72,7 @@ class Node:
         self.tree, self.source, self.lines = tree, source or Source(), list[str]()
         hierarchy = Hierarchy(root=tree, mode=Mode.V2, unified=tree)
         self.follower = Follower(self.source, hierarchy, self.lines.append)
-        self.observer = Observer(ClaimSet(claims=()), ledger=cast(Ledger, Kernel()), witnesses=())
+        self.observer = Observer(ClaimSet(claims=()), Path("/"), cast(Ledger, Kernel()))
         self.observer.hierarchy = hierarchy
         self.begun = False
 

@@ -16,7 +16,6 @@ from probes.observer import Observer
 from probes.options import ObserveOptions
 from probes.subjects import Violation
 from probes.switches.ledger import Ledger
-from probes.windows import Windows
 from tests.unit.toolkit.session.followed import Node
 from toolkit.model.claims import ClaimSet
 from toolkit.session.engine import observe
@@ -34,8 +33,8 @@ class Open(Observation):
     """An open window over no kernel."""
 
     def __init__(self, stopped: Sequence[int] = ()) -> None:
-        windows = Windows(ClaimSet(claims=()), Path("/"), Ledger(Path("/"), ObserveOptions(), ()), None)
-        self.observer, self.stopped = cast(Observer, windows), stopped
+        observer = Observer(ClaimSet(claims=()), Path("/"), Ledger(Path("/"), ObserveOptions(), ()))
+        self.observer, self.stopped = observer, stopped
         self.reported: list[Violation] = []
         self._report = self.reported.append
 
