@@ -88,6 +88,14 @@ types: setup-test ## mypy, strict
 package: setup-test ## build the wheel, install it in an empty environment, and use it there
 	@sh .ci/check-wheel
 
+# Debian's mmdebstrap and umoci are installed where they are missing. What is in an image, and why it is the same twice: .ci/image.
+.PHONY: image image-slim
+image: root setup ## build a container image, dist/pinproof-VERSION-full.oci.tar: Python, bcc, LLVM, extras kubelet and gate (root)
+	@sh .ci/image full
+
+image-slim: root setup ## without a compiler: programs for this kernel, and those in PROGRAMS=DIR (/var/cache/pinproof of nodes) (root)
+	@sh .ci/image slim
+
 .PHONY: compilers
 compilers: root setup-test ## does the verifier take what these clangs make of the probes: ARGS="clang-16 clang-19" (root)
 	@$(BIN)/python -m tests.compilers $(ARGS)

@@ -21,8 +21,8 @@ esac
 cd "$(dirname "$0")/.."
 umask 022
 
-# The system's own interpreter, never one of pyenv or conda: bcc is a package of the distribution and only that
-# interpreter can import it.
+# An interpreter of the distribution, never one of pyenv or conda: what this machine has is then what its users have.
+# Where its python3 is older than 3.11 (Ubuntu 22.04, RHEL 9) a newer one that is packaged beside it: bcc serves it too.
 python=/usr/bin/python3
 venv=.venv
 wheels_min="3.11"
@@ -204,11 +204,20 @@ fi
 
 # ---------------------------------------------------------------- Python
 [ -x $python ] || cannot "no $python"
-$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-	cannot "$($python --version 2>&1) at $python; pinproof needs Python $wheels_min or newer as the system's own"
-$python -c 'import bcc; bcc.BPF' 2>/dev/null ||
-	cannot "$python cannot import bcc (python3-bpfcc on Debian and Ubuntu, python3-bcc on Fedora); pip's 'bcc' is another project"
-if [ -x $venv/bin/python ] && ! $venv/bin/python -c 'import bcc, sys; sys.exit(sys.base_prefix != "/usr")' 2>/dev/null; then
+new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+if ! new_enough $python; then
+	# Names of Ubuntu 22.04 and RHEL 9; written from their documentation, never run.
+	case $family in
+	apt) wish "there is no newer Python" python3.11 python3.11-venv ;;
+	dnf) wish "there is no newer Python" python3.11 ;;
+	esac
+	for newer in /usr/bin/python3.1[1-9]; do if new_enough "$newer"; then python=$newer; fi; done
+fi
+new_enough $python || cannot "$($python --version 2>&1) at $python; pinproof needs Python $wheels_min or newer"
+# Asked by the program itself: it finds the distribution's copy for any interpreter, and says what to install.
+has_bcc() { PYTHONPATH=$PWD "$1" -c 'import sys; from toolkit.host.bcc_package import find_bcc; sys.exit(": ".join(find_bcc()[1:]) if find_bcc()[0] is None else 0)'; }
+has_bcc $python || cannot "no bcc for $python (see above); pip's 'bcc' is another project"
+if [ -x $venv/bin/python ] && ! { has_bcc $venv/bin/python && $venv/bin/python -c 'import sys; sys.exit(sys.base_prefix != "/usr")'; } 2>/dev/null; then
 	say "$venv was not made from $python with its site packages: making it again"
 	rm -rf $venv
 fi
@@ -232,6 +241,6 @@ run)
 	;;
 test) install_python '.[test,dev,kubelet,gate,fleet]' || cannot "$unavailable" ;;
 esac
-$venv/bin/python -c 'import bcc; bcc.BPF' || cannot "bcc is hidden by another module of that name in $venv"
+has_bcc $venv/bin/python || cannot "bcc is hidden by another module of that name in $venv"
 echo "$key" >"$stamp"
 say "ready"

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
 import json
 import os
 import stat
@@ -26,6 +25,7 @@ from pathlib import Path
 from toolkit import presence
 from toolkit.disk import write_atomically
 from toolkit.errors import InputError
+from toolkit.host.bcc_package import origin
 from toolkit.host.bpf_syscalls import MapInfo, make_map, map_info
 from toolkit.regular_file import open_regular
 
@@ -98,24 +98,34 @@ def _renumbered(code: bytes, number: Mapping[int, int]) -> bytes:
 
 def compiler_id() -> str:
     """Say which compiler there is, without loading it: where its package is, its size and its time."""
-    found = importlib.util.find_spec("bcc")
-    if found is None or not found.origin:
+    place = origin()
+    if place is None:
         return ""
-    place = Path(found.origin)
     files = [one for one in (place, place.with_name("version.py")) if presence.exists(one)]
     return " ".join(f"{one} {one.stat().st_size} {one.stat().st_mtime_ns}" for one in files)
 
 
 def key(text: str, settings: Mapping[str, int], programs: tuple[str, ...]) -> str:
-    """Return the name under which a unit is kept."""
+    """Return the name under which a unit is kept: a digest of what it is made from, and one of the compiler."""
     kernel = os.uname()
-    parts = [_FORMAT, compiler_id(), kernel.release, kernel.version, kernel.machine, text, dict(settings), programs]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:40]
+    parts = [_FORMAT, kernel.release, kernel.version, kernel.machine, text, dict(settings), programs]
+    made_from = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+    return made_from + (f"-{hashlib.sha256(own.encode()).hexdigest()[:8]}" if (own := compiler_id()) else "")
 
 
 def read(root: Path, name: str) -> Unit | None:
-    """Return the unit that is kept under this key, or ``None``: none, damaged, or others could have written it."""
-    return next((found for folder in _folders(root) if (found := _read(folder, name)) is not None), None)
+    """Return the unit that is kept under this key, or ``None``: none, damaged, or others could have written it.
+
+    Where there is no compiler (an image that carries programs) any compiler's will do, the latest first.
+    """
+    wanted = [name] if "-" in name else _names(root, name)
+    found = (_read(folder, one) for one in wanted for folder in _folders(root))
+    return next((kept for kept in found if kept is not None), None)
+
+
+def _names(root: Path, made_from: str) -> list[str]:
+    files = [file for folder in _folders(root) for file in presence.below(folder, f"{made_from}*.json")]
+    return [file.stem for file in sorted(files, key=lambda one: one.stat().st_mtime_ns, reverse=True)]
 
 
 def _folders(root: Path) -> tuple[Path, ...]:

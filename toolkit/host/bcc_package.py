@@ -1,68 +1,121 @@
 """The BPF Compiler Collection for the Python that runs: there, or why not, and what to do.
 
-It comes from the distribution, and its package is for the distribution's own Python. Another one (pyenv, conda, a newer
-one beside it), or a virtual environment that does not see the system's packages, has none, however often the package is
-installed. So the system's Python is asked, too. The ``bcc`` on PyPI is an unrelated project and is recognised.
+It comes from the distribution, whose package is for the distribution's own Python. Its Python part is pure (``ctypes``
+on libbcc), so the same files serve any other interpreter too: a newer one beside it, one of pyenv, or a virtual
+environment that does not see the system's packages. That package alone is taken from there, and nothing beside it. The
+``bcc`` on PyPI is an unrelated project and is recognised.
+
+Source: names of packages: packages.debian.org, packages.ubuntu.com, packages.fedoraproject.org, Red Hat's and SUSE's
+package browsers, archlinux.org/packages, pkgs.alpinelinux.org. Those of Debian were tried.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
-import os
+import importlib.util
 import platform
-import subprocess
 import sys
+import warnings
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
-SYSTEM_PYTHON = Path("/usr/bin/python3")
-INSTALL = "install python3-bpfcc (Debian, Ubuntu) or python3-bcc (Fedora)"
-_ASK = "import json, platform, bcc; bcc.BPF; print(json.dumps([platform.python_version(), bcc.__file__]))"
-_ASK_S = 20.0
+from toolkit import presence
+from toolkit.host.cgroup_mounts import read_control
+
+PLACES = ("usr/lib/python3/dist-packages", "usr/lib/python3.*/site-packages", "usr/lib64/python3.*/site-packages")
+"""Where distributions keep it: Debian's family, and all others."""
+IMAGE = "or use the container image, which has it (make image)"
+_COMMANDS = {
+    "debian": "apt install python3-bpfcc",
+    "ubuntu": "apt install python3-bpfcc",
+    "fedora": "dnf install python3-bcc",
+    "rhel": "dnf install python3-bcc",
+    "centos": "dnf install python3-bcc",
+    "amzn": "dnf install python3-bcc",
+    "suse": "zypper install python3-bcc",
+    "opensuse": "zypper install python3-bcc",
+    "arch": "pacman -S python-bcc",
+    "alpine": "apk add py3-bcc",
+}
+"""Words of ``ID`` and ``ID_LIKE`` in os-release(5) -> how bcc is installed there."""
 
 
-def find_bcc(system_python: Path = SYSTEM_PYTHON) -> tuple[Any, str, str]:
-    """Import it; returns the package, or ``None`` with the cause and what to do."""
+def find_bcc(root: Path = Path("/")) -> tuple[ModuleType | None, str, str]:
+    """Import it; returns the package, or ``None`` with the cause and what to do.
+
+    :param root: below which the distribution's copy and its os-release are looked for.
+    """
     try:
         module = importlib.import_module("bcc")
+    except ModuleNotFoundError as error:
+        module, cause = None, f"the BPF Compiler Collection cannot be imported by {_this_python()}: {error}"
+        place = distribution_copy(root)
+        if place is not None:
+            try:
+                module = _load(place)
+            except Exception as broken:
+                cause = f"{place.parent} cannot be imported by {_this_python()}: {broken}"
     except Exception as error:  # a broken libbcc raises OSError or AttributeError while it is imported
-        cause = f"the BPF Compiler Collection cannot be imported by {_this_python()}: {error}"
-        return None, cause, _remedy(system_python)
+        module, cause = None, f"the BPF Compiler Collection cannot be imported by {_this_python()}: {error}"
+    if module is None:
+        return None, cause, how_to_install(root)
     if not (hasattr(module, "BPF") and hasattr(module, "PerfType")):
         where = getattr(module, "__file__", None) or "bcc"
         cause = f"the package at {where} is another project's bcc, not the BPF Compiler Collection"
-        return None, cause, f"{sys.executable} -m pip uninstall bcc; {INSTALL}"
+        return None, cause, f"{sys.executable} -m pip uninstall bcc; {how_to_install(root)}"
     return module, "", ""
+
+
+def origin(root: Path = Path("/")) -> Path | None:
+    """Return the file that :func:`find_bcc` imports, without importing it; ``None``: there is none."""
+    found = importlib.util.find_spec("bcc")
+    if found is not None:
+        return Path(found.origin) if found.origin else None
+    return distribution_copy(root)
+
+
+def distribution_copy(root: Path) -> Path | None:
+    """Return the ``__init__.py`` of the distribution's copy, the newest Python's first; ``None``: not installed."""
+    for place in PLACES:
+        folders = sorted(
+            presence.below(root, place), key=lambda one: [int(n) for n in one.parent.name[6:].split(".") if n]
+        )
+        for folder in reversed(folders):
+            file = folder / "bcc/__init__.py"
+            if presence.exists(file.with_name("libbcc.py")) and presence.exists(file):
+                return file
+    return None
+
+
+def _load(file: Path) -> ModuleType:
+    """Import one package from its file: what else lies beside it is another Python's."""
+    spec = importlib.util.spec_from_file_location("bcc", file, submodule_search_locations=[str(file.parent)])
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["bcc"] = importlib.util.module_from_spec(spec)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its sources are older than this Python, and not ours to mend
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules["bcc"]
+        raise
+    return module
+
+
+def how_to_install(root: Path = Path("/")) -> str:
+    """Say how this distribution's users get it, by its own os-release."""
+    fields = dict(
+        line.split("=", 1) for line in (read_control(root / "etc/os-release") or "").splitlines() if "=" in line
+    )
+    words = f"{fields.get('ID', '')} {fields.get('ID_LIKE', '')}".replace('"', "").replace("'", "").split()
+    for word in words:
+        command = _COMMANDS.get(word) or _COMMANDS.get(word.partition("-")[0])
+        if command is not None:
+            return f"{command}, {IMAGE}"
+    return f"install bcc with its Python part (python3-bpfcc of Debian, python3-bcc of Fedora), {IMAGE}"
 
 
 def _this_python() -> str:
     kind = "" if sys.prefix == sys.base_prefix else ", a virtual environment"
     return f"{sys.executable} (Python {platform.python_version()}{kind})"
-
-
-def _remedy(system_python: Path) -> str:
-    """Say what to do: install the package, or run pinproof by the Python that has it."""
-    found = _asked(system_python)
-    if found is None:
-        return f"{INSTALL}: it is for {system_python}, and a virtual environment of that needs --system-site-packages"
-    version, place = found
-    there = f"the package, python3-bpfcc or python3-bcc, is installed for {system_python} (Python {version}; {place})"
-    if Path(sys.base_prefix) == system_python.parent.parent and sys.prefix != sys.base_prefix:
-        config = Path(sys.prefix, "pyvenv.cfg")
-        return f"{there}: set include-system-site-packages = true in {config}"
-    environment = f"{system_python} -m venv --system-site-packages DIR"
-    return f"{there}: that one must run pinproof: {environment}, then DIR/bin/pip install pinproof"
-
-
-def _asked(python: Path) -> tuple[str, str] | None:
-    """Return the version of another Python and where its bcc is, or ``None``: it has none, or cannot be asked."""
-    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-    try:
-        done = subprocess.run(
-            [python, "-I", "-c", _ASK], capture_output=True, text=True, timeout=_ASK_S, check=True, env=kept, cwd="/"
-        )
-        version, place = json.loads(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return None
-    return str(version), str(place)

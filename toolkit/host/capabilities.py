@@ -79,7 +79,7 @@ def read_capabilities(root: Path = Path("/")) -> HostReport:
         _memlock(),
         _btf(root),
         _authors(root),
-        _bcc(),
+        _bcc(root),
         _cgroup(hierarchy),
         *views(hierarchy, root),
         own_cgroups(hierarchy),
@@ -224,8 +224,8 @@ def _authors(root: Path) -> Capability:
     return _fact("function-return", error == 0, blind if error else "tried, works", remedy)
 
 
-def _bcc() -> Capability:
-    module, cause, remedy = find_bcc()
+def _bcc(root: Path) -> Capability:
+    module, cause, remedy = find_bcc(root)
     if module is None:
         return _fact("bcc", False, cause, remedy, _OBSERVE)
     return _fact("bcc", True, f"version {getattr(module, '__version__', 'unknown')}", remedy, _OBSERVE)

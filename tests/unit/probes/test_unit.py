@@ -111,6 +111,19 @@ def test_the_key_changes_with_all_that_the_code_depends_on() -> None:
     assert keys[0] == unit.key("a", {"X": 1}, ("on_switch",))
 
 
+def test_without_a_compiler_any_compilers_unit_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one, its own alone: another's may have been taken by the kernel, and its own be refused, or the reverse."""
+    asked = ("a", {"X": 1}, ("on_switch",))
+    monkeypatch.setattr(unit, "compiler_id", lambda: "bcc of then")
+    unit.keep(tmp_path, unit.key(*asked), UNIT)
+
+    monkeypatch.setattr(unit, "compiler_id", lambda: "bcc of now")
+    assert unit.read(tmp_path, unit.key(*asked)) is None
+    monkeypatch.setattr(unit, "compiler_id", lambda: "")
+    assert unit.read(tmp_path, unit.key(*asked)) == UNIT
+    assert unit.read(tmp_path, unit.key("b", {"X": 1}, ("on_switch",))) is None
+
+
 @pytest.mark.parametrize(
     ("deed", "said"),
     [

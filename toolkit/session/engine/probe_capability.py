@@ -27,12 +27,19 @@ def with_probes(report: HostReport, root: Path = Path("/")) -> HostReport:
     """Return the report with what the kernel says to the programs, behind the compiler's row.
 
     Where something is missing that every observation needs it is not asked: that is the cause, and has its remedy.
+    A compiler is not needed where programs for this kernel are kept.
     """
-    if report.verbs["watch"]:
+    if report.verbs["watch"] not in ((), (_AFTER,)):
         return report
-    found = list(report.capabilities)
+    programs = try_programs(root)
+    found = [
+        replace(fact, needed_by=(), detail=f"{fact.detail}; programs for this kernel are kept")
+        if fact.name == _AFTER and not fact.available and programs.available
+        else fact
+        for fact in report.capabilities
+    ]
     at = next((number for number, fact in enumerate(found, 1) if fact.name == _AFTER), len(found))
-    found[at:at] = [try_programs(root), _cache(root)]
+    found[at:at] = [programs, _cache(root)]
     capabilities = tuple(found)
     return replace(report, capabilities=capabilities, verbs=working_verbs(capabilities))
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from probes.options import ObserveOptions
+from probes.options import MAX_CLAIMS, ObserveOptions
 from probes.readings import Frame
 from toolkit.host.kept_files import KeptFiles
 from toolkit.model.claims import ClaimSet
@@ -56,9 +56,10 @@ class Window:
     session: str = ""
 
     def options(self, claims: int, controls: int) -> ObserveOptions:
-        """Return options for at least so many claims and controls."""
+        """Return options for at least so many claims and controls: a power of two, so that few programs serve all."""
         usual = ObserveOptions(trace_syscalls=self.trace_syscalls)
-        return replace(usual, max_claims=max(usual.max_claims, max(self.room, claims) + controls))
+        needed = max(usual.max_claims, max(self.room, claims) + controls)
+        return replace(usual, max_claims=min(1 << (needed - 1).bit_length(), MAX_CLAIMS))
 
     def canaries(self, claims: ClaimSet, online: CpuSet, number: int) -> AbstractContextManager[canary.CanaryPair]:
         """Lend the canaries that run, or start some. :param number: of these, from 1 on."""
