@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from toolkit.model.cpu_tuning import CpuTuning
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
 
@@ -187,6 +188,8 @@ class Claim:
     """The same of memory nodes."""
     pinned_by: str = ""
     """The program beside the kubelet whose word its CPUs are (``NRI balloons``); empty: there is none."""
+    tuning: CpuTuning | None = None
+    """What was promised of its CPUs as hardware; ``None``: nothing."""
     contended: bool = True
     """Whether a part of contended CPU time is promised besides the weight; ``False``: nothing says that it competes."""
 

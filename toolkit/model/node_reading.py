@@ -96,6 +96,8 @@ class RuntimeContainer:
     annotations: dict[str, str] = field(default_factory=dict)
     dra_cpus: dict[str, str] = field(default_factory=dict)
     """CPUs by UID of the DRA claim, as variables of its environment say."""
+    runtime_handler: str = ""
+    """Of a sandbox: what the pod's runtime class names; empty: the default one, or not said."""
 
 
 @stage_value
@@ -183,6 +185,10 @@ class NodeReading:
     nri_cache: str | None = None
     nri_cache_after: str | None = None
     cdi: tuple[NamedText, ...] = ()
+    crio: str | None = None
+    """What of CRI-O's configuration is kept."""
+    cpu_settings: str | None = None
+    """Lines ``PATH: VALUE`` of interrupts, idle states and frequencies."""
     kubelet_version: str = ""
     runtime_name: str = ""
     runtime_version: str = ""

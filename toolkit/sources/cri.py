@@ -1,9 +1,9 @@
 """The container runtime's socket (CRI, RuntimeService of runtime.v1): which containers there are, and what the kubelet
 asked for last.
 
-Only reads. Answers are dicts as ``crictl ... -o json`` prints them, but only of the fields below: annotations, images,
-mounts are never decoded, and of the verbose status pid, cgroup and resources are kept (not arguments; of the
-environment the variables of the DRA CPU driver alone).
+Only reads. Answers are dicts as ``crictl ... -o json`` prints them, but only of the fields below: images and mounts are
+never decoded, of a sandbox's annotations those of :mod:`toolkit.sources.crio` are kept, and of the verbose status pid,
+cgroup and resources (no arguments; of the environment the variables of the DRA CPU driver alone).
 
 Source: https://github.com/kubernetes/cri-api/blob/master/pkg/apis/runtime/v1/api.proto (messages and numbers);
 https://github.com/containerd/containerd/blob/main/internal/cri/server/container_status.go and
@@ -63,6 +63,8 @@ TABLE: Table = {
         "state": (3, "PodSandboxState"),
         "created_at": (4, "int64"),
         "labels": (5, "map"),
+        "annotations": (6, "map"),
+        "runtime_handler": (7, "string"),
     },
     "ListPodSandboxRequest": {},
     "ListPodSandboxResponse": {"items": (1, "PodSandbox[]")},

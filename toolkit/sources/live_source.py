@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from toolkit.model.claims import ClaimSet
+from toolkit.model.cpu_tuning import CpuSettings
 from toolkit.model.evidence import Runtime
 from toolkit.model.evidence.following import Gauges
 from toolkit.model.held import Held
@@ -40,6 +41,7 @@ class SourceReading:
     :param layers: what each layer says about each claim; ``at_ns`` is CLOCK_MONOTONIC, and is when the layer was read.
     :param state_folder: where a kubelet keeps its state files; ``None``: there are none.
     :param gauges: what the kubelet's own metrics say, where they were just read; its times mean nothing yet.
+    :param cpu_settings: interrupts, idle states and frequencies, where they were just read.
     :param runtime: what made the containers; ``None``: not known.
     :param missing: what could not be read, and why.
     :param left_out: what runs, or may run, and has no claim, and why: nothing judges it.
@@ -58,6 +60,7 @@ class SourceReading:
     state_files: tuple[StateReading, ...] = ()
     state_folder: Path | None = None
     gauges: Gauges | None = None
+    cpu_settings: CpuSettings | None = None
     runtime: Runtime | None = None
     missing: tuple[MissingPart, ...] = ()
     left_out: tuple[MissingPart, ...] = ()

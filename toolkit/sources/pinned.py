@@ -15,14 +15,18 @@ class Pinned:
     :param source: how the program is called where its word is repeated (``NRI balloons``).
     :param cpus: ``None``: it does not decide on them. :param mems: memory nodes; the same.
     :param shares: ``cpu.shares`` that it has set; the same.
-    :param exclusive: whether it gives the CPUs to nothing else.
+    :param quota_us, period_us: the same. :param exclusive: whether it gives the CPUs to nothing else.
+    :param of_reserved: whether it may give CPUs that the kubelet has reserved.
     """
 
     source: str
     cpus: CpuSet | None = None
     mems: CpuSet | None = None
     shares: int | None = None
+    quota_us: int | None = None
+    period_us: int | None = None
     exclusive: bool = False
+    of_reserved: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

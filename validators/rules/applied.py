@@ -14,7 +14,7 @@ from toolkit.model.measures import amounts, words
 from toolkit.model.memory_units import NO_LIMIT, whole_pages
 from toolkit.model.verdict import Outcome, Verdict, together
 from toolkit.text.wording import and_more, count
-from validators.queries import cpus_in_time, file_history, hotplug, in_time, side, view, writers
+from validators.queries import cpus_in_time, file_history, hotplug, in_time, side, tuned, view, writers
 from validators.queries.compared import Compared, Wrong
 from validators.queries.earlier_life import earlier_life
 from validators.queries.promised_anew import every_version
@@ -74,6 +74,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
             reading.unread.append(f"the files of {claim.cgroup} were not read {when} the window")
         else:
             reading.add(one)
+    _compare_tuned(reading, claim, evidence)
     reading.measures["files_compared_count"] = reading.compared
     drifts = _drifts(reading, claim, evidence, promised)
     lives = file_history.lives(claim, evidence)
@@ -176,6 +177,17 @@ def _compare(
             reading.names.append(name)
 
 
+def _compare_tuned(reading: Compared, claim: Claim, evidence: Evidence) -> None:
+    """Add what was promised of the claim's CPUs as hardware: the machine's files were read last in the window."""
+    for name, problem in tuned.problems(claim, evidence):
+        reading.compared += 1
+        if problem.startswith(tuned.UNKNOWN):
+            reading.unread.append(f"{name} {problem}")
+        elif problem:
+            reading.wrong.append(Wrong(what=f"{name} {problem}", when="after the window"))
+            reading.names.append(name)
+
+
 def _problems(
     reading: Compared, good: tuple[Claim, ...], files: CgroupFiles, cpus: CpuSet | None
 ) -> Iterator[tuple[str, str | None]]:
@@ -208,6 +220,8 @@ def _values(reading: Compared, claim: Claim, files: CgroupFiles) -> Iterator[tup
     if claim.memory_bytes is not None:
         yield "the memory limit", _memory_problem(claim.memory_bytes, files.memory_max_bytes)
     yield from side.high_problem(claim, files)
+    if claim.tuning is not None and claim.tuning.partition:
+        yield "cpuset.cpus.partition", _equal(claim.tuning.partition, files.partition)
 
 
 def _set_problems(
@@ -312,6 +326,12 @@ RULE = Rule(
             cgroups above, and the reason names what limits the tasks: an isolated partition, in which the kernel
             balances nothing, or one that is invalid; a cap of utilisation below 100 %; a memory.high. Kernels without
             one of these files are judged as if it said nothing.
+
+            Where CRI-O's annotations promise it, the machine's own files are compared, read last in the window:
+            cpuset.cpus.partition (`isolated`), pm_qos_resume_latency_us and scaling_governor of each CPU, and where
+            interrupts go. An interrupt that goes to one of the CPUs and may go elsewhere is a failure, and so is
+            /proc/irq/default_smp_affinity with one of them; one that may go nowhere else is undecided: a driver manages
+            it, or something has put it there.
 
             On a kubelet's node no limit of memory is promised to a pod's cgroup where the pod has none, and to a
             container that has none and whose runtime was told none: one that stands there is a failure. On a followed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolkit.model.cpu_tuning import CpuSettings
 from toolkit.model.layers import LayerView
 from toolkit.model.serde import stage_value
 from toolkit.model.state_files import StateReading
@@ -26,3 +27,5 @@ class StatedEvidence:
     runtime: Runtime | None = None
     layers: tuple[LayerView, ...] = ()
     state_files: tuple[StateReading, ...] = ()
+    cpu_settings: CpuSettings | None = None
+    """Read last in the window; ``None``: not read, or nothing was promised of it."""

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim
+from toolkit.model.cpu_tuning import CpuSettings
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Runtime
 from toolkit.model.evidence.following import (
@@ -75,6 +76,8 @@ class LayerHistory:
         self._attempts: deque[_Attempt] = deque(maxlen=MAX_TIMES)
         self._gauges: deque[Gauges] = deque(maxlen=MAX_STATES)
         """Their times are CLOCK_MONOTONIC."""
+        self._cpu_settings: CpuSettings | None = None
+        """As of the last reading that said them."""
         self._began_ns = self._read_ns = 0
         """Since when it is followed, and when the last reading began."""
         self._runtime: Runtime | None = None
@@ -106,6 +109,7 @@ class LayerHistory:
             self._silent_ns = None if says else at_ns if self._silent_ns is None else self._silent_ns
             for state in reading.state_files:
                 self._note_state(state, at_ns)
+            self._cpu_settings = reading.cpu_settings or self._cpu_settings
             if reading.gauges is not None:
                 self._note_gauges(reading.gauges, at_ns)
             self._note_made(reading, at_ns)
@@ -195,6 +199,7 @@ class LayerHistory:
                 layers=tuple(views),
                 following=self._following(start_ns, end_ns),
                 gauges=cut(self._gauges, start_ns, end_ns),
+                cpu_settings=self._cpu_settings,
                 held=self._held.cut(start_ns, end_ns + 1).rows,
                 renewed=tuple(
                     replace(one, at_ns=one.at_ns - start_ns)

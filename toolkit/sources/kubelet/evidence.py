@@ -19,6 +19,7 @@ from toolkit.allocation.cgroup_values import milli_to_shares
 from toolkit.allocation.cpu.requests import exclusive_cpus
 from toolkit.errors import InputError
 from toolkit.host import side_files
+from toolkit.host.cpu_settings import settings_of
 from toolkit.host.environment import summary
 from toolkit.kubernetes.feature_gates import IN_PLACE_RESIZE_EXCLUSIVE_CPUS, POD_LEVEL_RESOURCES
 from toolkit.model.claims import NO_QUOTA, Claim, ClaimSet, Isolation, SubjectKind
@@ -117,6 +118,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
             view for p in names.values() for view in layers_of(p, reading, rows, nodes_above(p.subject, tree))
         ),
         state_files=state_readings(reading, node, online),
+        cpu_settings=None if reading.cpu_settings is None else settings_of(reading.cpu_settings),
         hotplug=_offline(reading, node.claims, online),
         picture=picture_of(reading, node, making, late),
         devices=device_places(reading.sysfs or "", claims),

@@ -24,7 +24,11 @@ from typing import Any
 
 from toolkit import presence
 from toolkit.errors import InputError
+from toolkit.host.cpu_settings import settings_lines, settings_of
 from toolkit.host.kept_files import NONE_KEPT, KeptFiles
+from toolkit.host.sysfs import SysTree
+from toolkit.model.claims import ClaimSet
+from toolkit.model.cpu_tuning import CpuSettings
 from toolkit.model.evidence.following import Gauges
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import UNIFIED, CgroupHierarchies, MissingPart, NodeReading, RuntimeContainer
@@ -304,7 +308,7 @@ class _Since:
     def __init__(self) -> None:
         self._owned, self._in_force, self._pool = Owned(), InForce(), PoolChanges()
         self._stated, self._entered = Stated(), Entered()
-        self.gauges_due_ns = 0
+        self.gauges_due_ns = self._settings_due_ns = 0
         self._lost: dict[str, int] = {}
         """Containers whose cgroup was not found at the last reading: since when, by id."""
         self._had: frozenset[str] = frozenset()
@@ -341,6 +345,7 @@ class _Since:
             layers=_layers(now, now_ns, lost_ns, asked_ns, silent=not held.speaks),
             state_files=self._stated.of(now, held, now_ns, within_ns, node.times),
             state_folder=node.places.target(node.kubelet_root),
+            cpu_settings=self._cpu_settings(node, found.claims, now_ns),
             gauges=None
             if unmeasured is None
             else self._gauges(node, unmeasured, replace(found, cpu=file), entered, now_ns),
@@ -365,6 +370,15 @@ class _Since:
             for one in now.gone
             if one.id in before and one.id not in ending
         )
+
+    def _cpu_settings(self, node: LiveNode, claims: ClaimSet, now_ns: int) -> CpuSettings | None:
+        """Return what the machine says of its CPUs and interrupts, once in a while, where something is promised of it:
+        a machine has hundreds of interrupts.
+        """
+        if now_ns < self._settings_due_ns or not any(claim.tuning for claim in claims.claims):
+            return None
+        self._settings_due_ns = now_ns + GAUGES_EVERY_NS
+        return settings_of(settings_lines(SysTree(node.proc), SysTree(node.sys)))
 
     def _gauges(self, node: LiveNode, problem: str, found: NodeClaims, entered: dict[str, int], now_ns: int) -> Gauges:
         """Return the kubelet's gauges beside the state file that was read just before them."""

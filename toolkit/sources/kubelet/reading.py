@@ -37,10 +37,10 @@ from toolkit.model.node_reading import (
     RuntimeContainer,
     ThreadReading,
 )
-from toolkit.sources import dra_cpu, nri
+from toolkit.sources import crio, dra_cpu, nri
 from toolkit.sources.kubelet.configuration import arguments_of
 from toolkit.sources.kubelet.devices import FILE as DEVICES
-from toolkit.sources.kubelet.files.capture import EXPECTED, MAIN_CONFIG, read_bundle_files
+from toolkit.sources.kubelet.files.capture import CPU_SETTINGS, EXPECTED, MAIN_CONFIG, read_bundle_files
 from toolkit.sources.kubelet.files.capture import METRICS as METRICS
 from toolkit.sources.kubelet.files.capture import POD_FOLDERS as POD_FOLDERS
 from toolkit.sources.kubelet.files.kept import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
@@ -143,6 +143,8 @@ def reading_of(files: dict[str, bytes], *, whole: bool = True) -> NodeReading:
         metrics=metrics,
         nri_cache=_text(files, nri.FILE),
         nri_cache_after=_text(files, nri.FILE_AFTER),
+        crio=_text(files, crio.FILE),
+        cpu_settings=_text(files, CPU_SETTINGS),
         cdi=_texts_below(files, (dra_cpu.FOLDER,)),
         kubelet_version=kubelet_version(metrics) or text(about.get("kubelet_version")),
         runtime_name=text(version.get("runtimeName")),
@@ -633,6 +635,7 @@ def _sandbox(entry: dict[str, Any]) -> RuntimeContainer:
         # Protobuf's JSON leaves out the default, which is that it is ready.
         ready=text(entry.get("state")) != "SANDBOX_NOTREADY",
         created_at_ns=number(entry.get("createdAt")),
+        runtime_handler=text(entry.get("runtimeHandler")),
         labels=labels,
         annotations=texts(entry.get("annotations")),
     )

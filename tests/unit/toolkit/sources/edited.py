@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tests.unit.toolkit.sources.made_node import allocations_text
 from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
@@ -122,3 +124,17 @@ def judged(files: Files) -> dict[tuple[str, str], Verdict]:
 def failed(files: Files) -> dict[tuple[str, str], str]:
     """The reasons of what failed."""
     return {key: one.reason for key, one in judged(files).items() if one.outcome == "failed"}
+
+
+def unmanaged(start: str = "B1-4") -> Files:
+    """A capture of a node with policy ``none``: no state file, and the kubelet asked for no CPUs."""
+    files = capture(start)
+    found = [row for row in document(files)["claims"] if row["kind"] == "container"]
+    config = yaml.safe_load(files[CONFIG])
+    kept = {key: value for key, value in config.items() if key not in ("cpuManagerPolicyOptions", "featureGates")}
+    files[CONFIG] = yaml.safe_dump(kept | {"cpuManagerPolicy": "none"}).encode()
+    files.pop("kubelet/cmdline", None)
+    del files[STATE]
+    for row in found:
+        asked(files, row, "")
+    return files

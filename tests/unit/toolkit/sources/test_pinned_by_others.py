@@ -6,13 +6,9 @@ import json
 from collections.abc import Callable
 
 import pytest
-import yaml
 
 from tests.unit.toolkit.sources.edited import (
-    CONFIG,
-    STATE,
     Files,
-    asked,
     capture,
     document,
     failed,
@@ -20,6 +16,7 @@ from tests.unit.toolkit.sources.edited import (
     part,
     place,
     rows,
+    unmanaged,
 )
 from tests.unit.toolkit.sources.pinners import CDI_NAME, CLAIM, cache, cached, grant, specification
 from toolkit.sources import nri
@@ -27,20 +24,6 @@ from toolkit.sources.dra_cpu import FOLDER
 
 BE, BU, G2 = "be-node1/main", "bu-node1/main", "g2-node1/main"
 LAYERS = "layers-agree"
-
-
-def unmanaged(start: str = "B1-4") -> Files:
-    """A capture of a node with policy ``none``: no state file, and the kubelet asked for no CPUs."""
-    files = capture(start)
-    found = [row for row in document(files)["claims"] if row["kind"] == "container"]
-    config = yaml.safe_load(files[CONFIG])
-    kept = {key: value for key, value in config.items() if key not in ("cpuManagerPolicyOptions", "featureGates")}
-    files[CONFIG] = yaml.safe_dump(kept | {"cpuManagerPolicy": "none"}).encode()
-    files.pop("kubelet/cmdline", None)
-    del files[STATE]
-    for row in found:
-        asked(files, row, "")
-    return files
 
 
 def pinned(files: Files, sets: dict[str, str], grants: dict[str, tuple[str, int, int]] | None = None) -> None:

@@ -26,7 +26,7 @@ from toolkit.regular_file import open_regular
 from toolkit.text.names import printable
 
 MAIN_CONFIG, POD_FOLDERS = "kubelet/config.yaml", "kubelet/pod_folders.json"
-METRICS, PODS = "metrics_managers.txt", "pods.json"
+METRICS, PODS, CPU_SETTINGS = "metrics_managers.txt", "pods.json", "cpu_settings.txt"
 """How files of a capture are called."""
 MAX_FILE = 64 * 1024 * 1024
 MAX_TOTAL = 512 * 1024 * 1024

@@ -1,7 +1,7 @@
 """What is kept of what a node says: what pins CPUs and memory. Lists of what stays leave out what may be a secret.
 
-Of pods stay names, UIDs and resources; environment, arguments, annotations, volumes and own labels do not. Source:
-Kubernetes API reference, Pod v1; KubeletConfiguration v1beta1, ``staticPodURLHeader``.
+Of pods stay names, UIDs, resources and the annotations that pin; environment, arguments, volumes, other annotations and
+own labels do not. Source: Kubernetes API reference, Pod v1; KubeletConfiguration v1beta1, ``staticPodURLHeader``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from toolkit.errors import InputError
+from toolkit.sources.crio import kept_annotations
 from toolkit.sources.kubelet.json_parts import items, mapping, text
 from toolkit.text.yaml_text import MAX_BYTES, parse_document
 
@@ -47,6 +48,8 @@ def kept_entry(entry: dict[str, Any]) -> dict[str, Any]:
 def _own_labels(entry: dict[str, Any]) -> None:
     if "labels" in entry:
         entry["labels"] = {name: v for name, v in mapping(entry["labels"]).items() if name in LABELS}
+    if "annotations" in entry:
+        entry["annotations"] = kept_annotations(entry["annotations"])
 
 
 def container_list(node: dict[str, Any]) -> dict[str, Any]:
@@ -114,6 +117,7 @@ def kept_pod(document: dict[str, Any]) -> dict[str, Any]:
         for key, value in mapping(metadata.get("annotations")).items()
         if key.startswith(_SOURCE) and isinstance(value, str) and _SOURCE_TEXT.fullmatch(value)
     }
+    source |= kept_annotations(metadata.get("annotations"))
     own = _some(metadata, (*_METADATA, "creationTimestamp", "deletionTimestamp"))
     state = _some(status, _STATUS)
     if status.get("phase") == "Failed" and "message" in status:

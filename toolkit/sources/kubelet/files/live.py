@@ -21,7 +21,9 @@ from typing import Any
 
 from toolkit import presence
 from toolkit.errors import InputError
+from toolkit.host.cpu_settings import settings_lines
 from toolkit.host.file_birth import born_s
+from toolkit.host.sysfs import SysTree
 from toolkit.model.node_reading import KUBELET_STARTED, MEMORY_WRITTEN, STATE_REWRITTEN, STATE_WRITTEN
 from toolkit.model.state_files import CPU_FILE, MEMORY_FILE
 from toolkit.regular_file import read_bytes, small_file
@@ -36,7 +38,7 @@ from toolkit.sources.kubelet.configuration import (
     kept_arguments,
     read_flags,
 )
-from toolkit.sources.kubelet.files.capture import MAIN_CONFIG, METRICS, POD_FOLDERS, PODS
+from toolkit.sources.kubelet.files.capture import CPU_SETTINGS, MAIN_CONFIG, METRICS, POD_FOLDERS, PODS
 from toolkit.sources.kubelet.files.cgroups import cgroup_files, threads
 from toolkit.sources.kubelet.files.kept import container_list, kept_configuration, kept_manifest
 from toolkit.sources.kubelet.files.pinners import PART, pinner_files
@@ -98,6 +100,7 @@ def node_files(places: Places) -> dict[str, bytes]:
     if again is not None and again != node.files.get(nri.FILE):
         node.files[nri.FILE_AFTER] = again
     node.files["sysfs.txt"] = sysfs_lines(node.sys).encode()
+    node.files[CPU_SETTINGS] = settings_lines(SysTree(node.proc), SysTree(node.sys)).encode()
     about = node.about() | {"log_names": node.logs()}
     node.end()
     if answer := node.files.get("node.json"):

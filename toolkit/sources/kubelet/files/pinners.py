@@ -9,7 +9,7 @@ from pathlib import Path
 from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.regular_file import read_bytes
-from toolkit.sources import dra_cpu, nri
+from toolkit.sources import crio, dra_cpu, nri
 from toolkit.sources.kubelet.places import Places
 from toolkit.text.names import shown
 
@@ -38,14 +38,36 @@ def pinner_files(places: Places) -> tuple[dict[str, bytes], list[str]]:
     for folder in map(places.below, dra_cpu.PLACES):
         for name in _specifications(folder):
             take(f"{dra_cpu.FOLDER}{shown(os.fsencode(name))}", folder / name, dra_cpu.kept)
-    return found, problems
+    configuration, problem = _crio(places)
+    found |= {crio.FILE: configuration} if configuration is not None else {}
+    return found, [*problems, *([problem] if problem else [])]
+
+
+def _crio(places: Places) -> tuple[bytes | None, str]:
+    """Return what of CRI-O's configuration is kept; nothing where there is none."""
+    main, folder = map(places.below, crio.PLACES)
+    files = []
+    for path in (main, *(folder / name for name in _names(folder) if not name.startswith("."))):
+        if path is main and not (presence.exists(path) or presence.is_hidden(path)):
+            continue
+        data, problem = read_bytes(places.target(path))
+        if data is None:
+            return None, f"{places.of_node(path)}: {problem}"
+        files.append((places.of_node(path), data))
+    try:
+        return (crio.kept_configuration(files) if files else None), ""
+    except InputError as error:
+        return None, str(error)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries)
+    except OSError:
+        return []
 
 
 def _specifications(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries)
-    except OSError:
-        return []
-    own = [name for name in names if name.startswith(dra_cpu.STARTS) and name.endswith(dra_cpu.ENDS)]
+    own = [name for name in _names(folder) if name.startswith(dra_cpu.STARTS) and name.endswith(dra_cpu.ENDS)]
     return own[: dra_cpu.MAX_SPECIFICATIONS]

@@ -34,6 +34,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import ApiCpus
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
+from toolkit.sources.crio import Hooked
 from toolkit.sources.kubelet.configuration import Settings, other_version, settings
 from toolkit.sources.kubelet.files.pinners import PART
 from toolkit.sources.kubelet.gauges import unread
@@ -49,6 +50,7 @@ from toolkit.sources.kubelet.pods import (
     problems,
     requested,
 )
+from toolkit.sources.kubelet.promises.crio import CrioPods, unjudged, with_hooked
 from toolkit.sources.kubelet.promises.pinned import in_force, pinned_words, with_pinned
 from toolkit.sources.kubelet.promises.pod import (
     Has,
@@ -149,7 +151,7 @@ def node_claims(reading: NodeReading, has: Has | None = None) -> NodeClaims:
     missing = [with_cost(part.part, part.reason) for part in reading.missing if part.part != PART]
     missing += (*left_to_pods(maker.untold), *unlimited, *not_known(own, maker.pods, maker.partial))
     missing += (*lasting(reading, [promise.subject for promise in promises]), *leftovers(tree, found, root))
-    missing += unreadable(reading, found)
+    missing += (*unreadable(reading, found), *unjudged(maker.hooked))
     missing += not_promised(sorted({one.pod for one in found if one.pod_uid in maker.contested}))
     for part, problem in (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
@@ -221,6 +223,9 @@ class _Maker:
         self.owners = Owners(known.config, self.pods, cpu, lesser)
         self.versions = versions
         self.pinned = pinned_words(reading)
+        self.crio = CrioPods(reading)
+        self.hooked: dict[str, Hooked] = {}
+        """What CRI-O's hooks promise, by the container's name."""
         self.rows = rows_of(reading)
         self.untold: list[str] = []
         """Containers that request huge pages of which their runtime limits them none."""
@@ -260,7 +265,9 @@ class _Maker:
         if workload and self.cpu is not None and self.cpu.policy == "static":
             state = parsed(self.owners.entries[key] if in_state else self.cpu.default)
         mems = self._mems(key) if workload else None
-        pinned = in_force(self.pinned.by_id.get(subject.id) if subject.is_workload else None, state)
+        pinned = in_force(
+            self.pinned.by_id.get(subject.id) if subject.is_workload else None, state, self.known.reserved
+        )
         return Promise(
             subject=subject,
             claim=self._claim(subject, state, mems, in_state, pinned) if not subject.gone else None,
@@ -312,7 +319,10 @@ class _Maker:
             assigned_devices=self._devices(subject),
         )
         claim = claim if pinned is None else with_pinned(claim, pinned)
-        return with_kept(claim, subject) if may_keep(self.versions, self.known, subject.pod_uid) else claim
+        claim = with_kept(claim, subject) if may_keep(self.versions, self.known, subject.pod_uid) else claim
+        guaranteed = not class_of("/".join(subject.cgroup.split("/")[:-2]))
+        hooked = self.hooked[subject.name] = self.crio.hooked(subject, guaranteed=guaranteed)
+        return with_hooked(claim, hooked)
 
     def _devices(self, subject: Subject) -> tuple[AssignedDevice, ...]:
         """Return what the kubelet gave it. Under ``single-numa-node`` a device of which a plugin states the NUMA node
@@ -387,7 +397,10 @@ class _Maker:
             )
             own = (p.claim for p in promises if p.subject.pod_uid == place.pod_uid)
             kept = may_keep(self.versions, self.known, place.pod_uid)
-            found[name] = with_kept_of_pod(claim, pod, self.known, own) if kept else claim
+            claim = with_kept_of_pod(claim, pod, self.known, own) if kept else claim
+            # Its hook takes the quota of the pod's cgroup with that of one container.
+            free = any(one.name in self.hooked and self.hooked[one.name].quota_free for one in mine)
+            found[name] = with_hooked(claim, Hooked(quota_free=True)) if free else claim
         return tuple(found.values())
 
     def _pod_values(self, uid: str, pod: Pod) -> Asked:
@@ -483,6 +496,7 @@ COSTS = {
     "alignments": "what the options promise about cores and NUMA nodes is not known",
     "pinned": "nothing is promised of it; what these programs pin is judged by what else is known",
     "version": "which gates are on by default is known of each version, the rest is as the modelled one decides",
+    "annotations": "nothing is promised of it",
     "parents": "nothing is promised about the cgroups of pods and QoS classes",
 }
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from tests.unit.validators.evidence_builder import evidence
 from tests.unit.validators.live_layers_builder import BE, SAME, judged, node
 from toolkit.model.claims import Claim, ClaimSet
+from toolkit.model.cpu_tuning import CpuSettings
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import Following, Gauges
 from toolkit.model.held import FOREVER_NS, OWING, Held, Why
@@ -259,3 +260,13 @@ def test_a_version_that_becomes_known_is_new_although_the_cpus_are_the_same() ->
     layers = claim_layers(Claim(name="be/main", cgroup="/c"), evidence(), rows, [])
     assert [(one.first_ns // SECOND, one.last_ns // SECOND) for one in layers.api] == [(2, 14)]
     assert layers.api_cpus is ApiCpus.POOL
+
+
+def test_what_a_machine_says_of_its_cpus_stands_until_it_is_read_again() -> None:
+    """A source reads it once in a while."""
+    history = LayerHistory("kubelet")
+    settings = CpuSettings(default_interrupts=CpuSet.parse("0"))
+    history.read(replace(reading(2, "0-3"), cpu_settings=settings), 2 * SECOND)
+    history.read(reading(4, "0-3"), 4 * SECOND)
+
+    assert history.node_evidence(3 * SECOND, 6 * SECOND).cpu_settings == settings
