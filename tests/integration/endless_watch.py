@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.probe_lab import wait_for
+from tests.json_lines import result_in
 from toolkit.host import cgroupfs
 from toolkit.store import WINDOW
 
@@ -75,7 +76,7 @@ class Watch:
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(60)
         (run,) = self.runs.iterdir()
-        printed: dict[str, Any] = json.loads(self._stdout.read_text())
+        printed = result_in(self._stdout.read_text())
         assert json.loads((run / "result.json").read_text()) == printed
         windows = {
             int(path.name.rpartition("-")[2]): json.loads((path / "result.json").read_text())

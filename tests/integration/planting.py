@@ -18,6 +18,7 @@ import yaml
 from tests.integration.account import Action, Deed, deed
 from tests.integration.account_compared import Seen
 from tests.integration.probe_lab import cgroup, remove, wait_for
+from tests.json_lines import result_in
 from toolkit.host import cgroupfs
 
 
@@ -131,7 +132,7 @@ class Watch:
         assert text, f"exit code {code}: {errors}"
         (run,) = (self._folder / "runs").iterdir()
         evidence = json.loads((run / "evidence.json").read_text())
-        return Answer(code=code, result=json.loads(text), evidence=evidence, stderr=errors)
+        return Answer(code=code, result=result_in(text), evidence=evidence, stderr=errors)
 
     def __exit__(self, *exc: object) -> None:
         if self.process.poll() is None:

@@ -6,7 +6,6 @@ Through the doors: ``pinproof watch`` as a child for what is done to its process
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -27,6 +26,7 @@ from probes.masks.witness import MaskWatch
 from probes.node.cpus import Cpus
 from probes.observer import Observer
 from tests.integration.probe_lab import cgroup, join, wait_for
+from tests.json_lines import result_in
 from toolkit.model.blind_spots import EVERY_WITNESS, Witness
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -72,7 +72,7 @@ class Watch:
         self.process.send_signal(signal.SIGINT)
         out, err = self.process.communicate(timeout=DEADLINE_S)
         assert out, err
-        return self.process.returncode, json.loads(out)
+        return self.process.returncode, result_in(out)
 
 
 @contextlib.contextmanager

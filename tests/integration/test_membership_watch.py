@@ -7,7 +7,6 @@ the time, and what counts is what the program says, and its exit code.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import pytest
 
 from tests.integration.membership_lab import Mover, cpuset, home, procs
 from tests.integration.probe_lab import cgroup, wait_for
+from tests.json_lines import result_in
 from toolkit.host import cgroupfs
 from toolkit.model.cpuset import CpuSet
 
@@ -74,7 +74,7 @@ def watch(folder: Path, document: str, begin: Callable[[contextlib.ExitStack], N
             timeout=DEADLINE_S,
         )
     assert done.stdout.startswith("{"), done.stderr
-    return Said(done.returncode, json.loads(done.stdout), done.stderr)
+    return Said(done.returncode, result_in(done.stdout), done.stderr)
 
 
 def load(loads: contextlib.ExitStack, mover: Path, script: str) -> Mover:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.lost_support import PINPROOF, watch, watching
+from tests.json_lines import result_in
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]
 
@@ -31,7 +31,7 @@ def tmpfs(where: Path, options: str) -> Iterator[Path]:
 def told(done: subprocess.Popen[str], *, error: int = 2) -> list[str]:
     """Wait for its end: the verdicts are there, the exit code is the worse of both. Returns standard error's lines."""
     out, err = done.communicate(timeout=120)
-    result = json.loads(out)
+    result = result_in(out)
     assert result["schema"] == "pinproof.result/1"
     assert {"cpuset-containment", "evidence-health"} <= {verdict["rule"] for verdict in result["verdicts"]}
     assert done.returncode == (1 if result["outcome"] == "failed" else error), err

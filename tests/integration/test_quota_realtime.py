@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.integration.probe_lab import accepted, wait_for
+from tests.json_lines import result_in
 from toolkit.apply import cgroups, kill
 from toolkit.host import cgroupfs
 from toolkit.model.sandbox import CgroupRequest
@@ -82,7 +82,7 @@ def watched(tmp_path: Path, *names: str, seconds: float = 3.0) -> dict[str, dict
     claims.write_text("apiVersion: pinproof/v1\nkind: Claims\nclaims:\n" + "".join(rows))
     command = [sys.executable, "-m", "toolkit", "watch", "--claims", str(claims), "--duration", str(seconds), "--json"]
     done = subprocess.run([*command, "--output", str(tmp_path)], capture_output=True, text=True, check=False)
-    verdicts = json.loads(done.stdout)["verdicts"]
+    verdicts = result_in(done.stdout)["verdicts"]
     found = {f"/{verdict['subject']}": verdict for verdict in verdicts if verdict["rule"] == "quota-throttling"}
     assert set(found) == set(names)
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.json_lines import result_in
 from toolkit.apply import kill
 from toolkit.host import cgroupfs
 
@@ -64,7 +64,7 @@ def test_there_is_no_quota_and_what_was_used_beyond_it_is_proven(tmp_path: Path)
         finally:
             task.kill()
             task.wait()
-    verdicts: dict[str, Any] = {one["rule"]: one for one in json.loads(done.stdout)["verdicts"]}
+    verdicts: dict[str, Any] = {one["rule"]: one for one in result_in(done.stdout)["verdicts"]}
     why = (
         "cpu is missing in cgroup.subtree_control of"
         if hierarchy.is_v2("cpu")

@@ -15,6 +15,7 @@ import pytest
 
 from tests.integration.lost_support import CLAIMS, PINPROOF, Begun, ending, watch, watching
 from tests.integration.probe_lab import cgroup
+from tests.json_lines import result_in
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]
 DEADLINE_S = 180
@@ -86,7 +87,7 @@ def test_a_signal_ends_the_window_and_it_is_judged(watches: Watches, number: int
     done = watches.by_signal[number].process
     done.send_signal(number)
     out, err = done.communicate(timeout=DEADLINE_S)
-    result = json.loads(out)
+    result = result_in(out)
 
     codes = {"passed": 0, "skipped": 0, "failed": 1, "undecided": 3}
     assert done.returncode == codes[result["outcome"]], err
@@ -101,7 +102,7 @@ def test_a_terminal_that_goes_away(watches: Watches) -> None:
     os.close(watches.terminal)
     done.process.wait(timeout=DEADLINE_S)
 
-    result = json.loads((done.folder / "out").read_text())
+    result = result_in((done.folder / "out").read_text())
     assert done.process.returncode == {"passed": 0, "failed": 1, "undecided": 3}[result["outcome"]]
     assert len(done.runs) == 1
 
@@ -113,7 +114,7 @@ def test_a_hangup_comes_twice_and_with_others(watches: Watches) -> None:
         done.send_signal(number)
     out, err = done.communicate(timeout=DEADLINE_S)
 
-    assert json.loads(out)["verdicts"], err
+    assert result_in(out)["verdicts"], err
     assert len(watches.repeated.runs) == 1
 
 
@@ -121,4 +122,4 @@ def test_nohup(watches: Watches) -> None:
     """Who ignores SIGHUP when the watch is started is not disturbed by it."""
     out, err = watches.nohup.process.communicate(timeout=DEADLINE_S)
 
-    assert json.loads(out)["duration_s"] >= 2, err
+    assert result_in(out)["duration_s"] >= 2, err

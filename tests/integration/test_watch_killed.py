@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 
 from tests.integration.apply_support import THIS_CENTURY, of_living_runs, sandboxes
 from tests.integration.probe_lab import BURSTS, cgroup, wait_for
+from tests.json_lines import result_in
 from toolkit.apply import runs
 from toolkit.host import cgroupfs, procfs
 
@@ -192,7 +192,7 @@ def test_as_many_claims_as_the_file_has(tmp_path: Path, place: str) -> None:
 
     assert done.returncode in (0, 1, 3), done.stderr
     verdicts = {
-        row["subject"]: row for row in json.loads(done.stdout)["verdicts"] if row["rule"] == "cpuset-containment"
+        row["subject"]: row for row in result_in(done.stdout)["verdicts"] if row["rule"] == "cpuset-containment"
     }
     assert len(verdicts) == 600
     assert verdicts["c599"]["measures"]

@@ -8,7 +8,6 @@ over to another claim and back.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import re
@@ -23,6 +22,7 @@ import pytest
 
 from tests.integration.membership_lab import cpuset
 from tests.integration.probe_lab import join, remove, wait_for
+from tests.json_lines import result_in
 from tests.seeds import SEED, SOAK
 from toolkit.host import cgroupfs
 from toolkit.model.cpuset import CpuSet
@@ -166,7 +166,7 @@ def test_five_thousand_windows(tmp_path: Path) -> None:
             if watch.process.poll() is None:
                 watch.process.kill()
                 watch.process.wait()
-    result = json.loads(watch.stdout.read_text())
+    result = result_in(watch.stdout.read_text())
     sums, coverage = result["windows"], result["coverage"]
     saved = [path for path in watch.on_disk() if (path / "result.json").exists()]
     largest = max(sum(file.stat().st_size for file in path.iterdir()) for path in saved)

@@ -17,6 +17,7 @@ import pytest
 
 from tests.integration.probe_lab import wait_for
 from tests.integration.sleeper_image import image
+from tests.json_lines import result_in
 from toolkit.host import cgroupfs
 from toolkit.model.cpuset import CpuSet
 
@@ -67,7 +68,7 @@ class Podman:
         runs = self.folder / "runs"
         done = self.pinproof("watch", "--podman", *words, "--duration", "4", "--json", "--output", runs)
         assert done.returncode in (0, 1, 3), done.stderr
-        return {(one["rule"], one["subject"]): one for one in json.loads(done.stdout)["verdicts"]}, done.stderr
+        return {(one["rule"], one["subject"]): one for one in result_in(done.stdout)["verdicts"]}, done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.json_lines import result_in
 from toolkit.apply.sandbox import sandbox
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.sandbox import CgroupRequest, ContainerRequest, SandboxRequest, Workload, WorkloadKind
@@ -49,7 +49,7 @@ def watched(folder: Path, option: str, file: Path) -> tuple[dict[str, dict[str, 
         [*command, "--output", folder / "runs"], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode in (0, 1), done.stderr
-    found = json.loads(done.stdout)["verdicts"]
+    found = result_in(done.stdout)["verdicts"]
     return {one["rule"]: one for one in found if one["subject"] == "aff.service"}, done.stderr
 
 
@@ -87,6 +87,6 @@ def test_a_moment_before_it_is_bound_is_no_violation(tmp_path: Path) -> None:
                 os.sched_setaffinity(thread, {TWO})
                 os.sched_setaffinity(thread, {ONE})
             said, _ = process.communicate(timeout=120)
-    found = {one["rule"]: one for one in json.loads(said)["verdicts"] if one["subject"] == "aff.service"}
+    found = {one["rule"]: one for one in result_in(said)["verdicts"] if one["subject"] == "aff.service"}
     assert found["cpuset-containment"]["outcome"] in ("passed", "undecided"), found["cpuset-containment"]
     assert found["affinity-mask"]["outcome"] in ("passed", "undecided"), found["affinity-mask"]

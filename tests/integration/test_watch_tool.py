@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.probe_lab import wait_for
 from tests.integration.prometheus_server import free_port
+from tests.json_lines import result_in
 from toolkit.apply.sandbox import sandbox
 from toolkit.host import cgroupfs
 from toolkit.model.cpuset import CpuSet
@@ -72,7 +73,7 @@ def test_containers_of_a_file_are_watched(tmp_path: Path) -> None:
         )
     assert done.returncode == 1, done.stderr
     assert "not watched: gone: its cgroup /no does not exist" in done.stderr
-    verdicts = {(one["rule"], one["subject"]): one["outcome"] for one in json.loads(done.stdout)["verdicts"]}
+    verdicts = {(one["rule"], one["subject"]): one["outcome"] for one in result_in(done.stdout)["verdicts"]}
 
     assert verdicts["cpuset-containment", "right"] == "passed"
     assert verdicts["cpuset-containment", "wrong"] == "failed"
@@ -163,7 +164,7 @@ def test_a_container_that_is_not_listed_and_works_is_judged(tmp_path: Path) -> N
             wait_for(lambda: "late began" in (tmp_path / "said").read_text(), "the list is read that has it again", 60)
             process.terminate()
             answer, _ = process.communicate(timeout=60)
-    verdicts = {(row["rule"], row["subject"]): row for row in json.loads(answer)["verdicts"]}
+    verdicts = {(row["rule"], row["subject"]): row for row in result_in(answer)["verdicts"]}
     lost, lines = verdicts["cpuset-containment", "lost"], (tmp_path / "said").read_text()
 
     assert (process.returncode, lost["outcome"]) == (1, "failed"), lost["reason"] + lines

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.json_lines import result_in
 from tests.lab.harness.guest import Guest
 from tests.lab.harness.plugin import guests
 from tests.lab.harness.snapshot import GuestKind
@@ -70,7 +71,7 @@ def test_watch_judges_what_somebody_else_made(guest: Guest, cpus: str, outcome: 
         words = ("watch", "--claims", "/tmp/claims.yaml", "--duration", "2", "--output", "/tmp/runs", "--json")
         done = guest.pinproof(*words, timeout_s=200)
         assert done.code in (0, 1, 3), done.error_text
-        found = json.loads(done.text)
+        found = result_in(done.text)
         verdict = verdicts_of(found, "cpuset-containment")["shop"]
         if outcome == "failed":
             assert (done.code, verdict["outcome"]) == (1, "failed"), done.error_text

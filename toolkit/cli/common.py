@@ -85,6 +85,11 @@ def print_json(value: Any) -> None:
     click.echo(printable_json(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
+def print_json_line(value: Any) -> None:
+    """Print one as a line of its own."""
+    click.echo(printable_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"))))
+
+
 @contextmanager
 def named(path: Path) -> Iterator[None]:
     """Put the file's path before what is wrong in it, where the place alone does not name the file."""

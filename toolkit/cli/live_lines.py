@@ -1,14 +1,17 @@
 """What ``watch`` says on standard error while a window is open: the first of a thing at once, then one line for it each
-ten seconds (``--lines-every``) for as long as it lasts.
+ten seconds (``--lines-every``) for as long as it lasts. With ``--json`` each is a document on standard output, too.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Protocol
 
 from probes.observer import Violation
-from toolkit.cli.common import say_line
+from toolkit.cli.common import print_json_line, say_line
+from toolkit.cli.ending import Output
 from toolkit.report.live_lines import Pending
 from toolkit.session.engine.record import Record
 from toolkit.session.windows.counters import SessionState
@@ -24,15 +27,50 @@ HELD_NS = 10_000_000_000
 """How long the node's next reading is awaited: longer than the longest pause between two readings."""
 
 
+EVENT = "pinproof.event/1"
+"""The schema of a line in JSON: ``at`` (UTC), ``text``, and of a task outside its CPUs ``claim``, ``comm``, ``tid``,
+``cpu``."""
+
+
+class Say(Protocol):
+    """What prints one line. :param facts: what its text is made of, where something may want it apart."""
+
+    def __call__(self, text: str, **facts: str | int) -> None:
+        """Print it."""
+
+
+def show_line(text: str, **facts: str | int) -> None:
+    """Print one line with the time, on standard error."""
+    del facts
+    say_line(f"{time.strftime('%H:%M:%S')} {text}", err=True)
+
+
+def events_on(output: Output) -> Say:
+    """Return what prints a line as :func:`show_line` does, and on standard output as a JSON document of one line."""
+
+    def say(text: str, **facts: str | int) -> None:
+        show_line(text)
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        output.show(lambda: print_json_line({"schema": EVENT, "at": at, "text": text, **facts}))
+
+    return say
+
+
 class LiveLines:
     """Called with each violation, then :meth:`tick` again and again, and :meth:`ended` with each window.
 
     :param every_s: seconds from one line about a thing to the next.
     :param knows: as :meth:`toolkit.session.following.follower.Follower.knows`, where claims are followed.
+    :param say: prints a line.
     """
 
-    def __init__(self, every_s: float = EVERY_S, knows: Callable[[str, int, int], bool | None] | None = None) -> None:
-        self._every_s, self._knows = every_s, knows
+    def __init__(
+        self,
+        every_s: float = EVERY_S,
+        knows: Callable[[str, int, int], bool | None] | None = None,
+        say: Say = show_line,
+    ) -> None:
+        self._every_s, self._knows, self._say = every_s, knows, say
         self._held: dict[tuple[str, int], tuple[int, Violation]] = {}
         """By claim and CPU, with when it was heard: the claims that are followed may have changed meanwhile."""
         self._said_s: dict[str, float] = {}
@@ -67,7 +105,13 @@ class LiveLines:
         if now_s - self._said_s.get(key, float("-inf")) < self._every_s:
             return
         self._said_s[key] = now_s
-        show_line(f"{violation.claim}: {violation.comm} ({violation.tid}) ran on CPU {violation.cpu}, outside its set")
+        self._say(
+            f"{violation.claim}: {violation.comm} ({violation.tid}) ran on CPU {violation.cpu}, outside its set",
+            claim=violation.claim,
+            comm=violation.comm,
+            tid=violation.tid,
+            cpu=violation.cpu,
+        )
 
     def tick(self, read_state: Callable[[], SessionState]) -> None:
         """Print what still happens, every period."""
@@ -85,7 +129,7 @@ class LiveLines:
         lately_s = now_s - self._every_s
         self._said_s = {key: said_s for key, said_s in self._said_s.items() if self._goes_on or said_s > lately_s}
         for line in lines:
-            show_line(line)
+            self._say(line)
 
     def _look(self, state: SessionState, now_s: float) -> None:
         """Take what the open window shows: what ran outside only where that was reported."""
@@ -106,8 +150,3 @@ class LiveLines:
         layers = [verdict for verdict in verdicts if verdict.rule in rules]
         kept = [verdict for verdict in verdicts if verdict.rule == exclusive_cpus.ID]
         self._pending.ended(record.claims, record.evidence, record.ran, layers, kept)
-
-
-def show_line(text: str) -> None:
-    """Print one line with the time, on standard error."""
-    say_line(f"{time.strftime('%H:%M:%S')} {text}", err=True)

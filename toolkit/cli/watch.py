@@ -15,11 +15,12 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli.common import SECONDS, json_option, progress, runs_option, say_line, verbose_option
+from toolkit.cli.common import SECONDS, progress, runs_option, say_line, verbose_option
 from toolkit.cli.ending import Output, leave, remark, reported, warn_of, warn_of_cache, worse
 from toolkit.cli.live_lines import EVERY_S as LINES_S
-from toolkit.cli.live_lines import LiveLines, show_line
+from toolkit.cli.live_lines import LiveLines, Say, events_on, show_line
 from toolkit.cli.node_options import node_options, refuse_those_of_a_kubelet
+from toolkit.cli.pod_options import pod_options
 from toolkit.cli.priority_options import priority_options
 from toolkit.cli.source_options import Chosen, source_options
 from toolkit.cli.windows import Shown, keep_option, print_sums, print_window, window_option
@@ -39,11 +40,12 @@ from toolkit.session.following.follower import Follower
 from toolkit.session.planning.preflight import require_run
 from toolkit.session.windows.counters import SessionState
 from toolkit.session.windows.series import Detail
+from toolkit.sources.chosen_pods import Choice, ChosenPods
 from toolkit.sources.claims_file import check_host, load_claims
 from toolkit.sources.followed_tool import FollowedTool
 from toolkit.sources.gathered import hierarchy_of
 from toolkit.sources.kubelet.places import Places
-from toolkit.sources.live_source import EVERY_S
+from toolkit.sources.live_source import EVERY_S, LiveSource
 from toolkit.store import new_run_id
 from toolkit.text import names
 from toolkit.text.wording import count
@@ -104,6 +106,11 @@ class Manner:
     lines_every_s: float
     metrics: Metrics
     priority: Priority
+    say: Say = show_line
+
+    def lines(self, follower: Follower | None) -> LiveLines:
+        """Return what reports a problem while it lasts."""
+        return LiveLines(self.lines_every_s, follower.knows if follower else None, self.say)
 
 
 @click.command("watch", short_help=VERBS["watch"].does)
@@ -113,6 +120,7 @@ class Manner:
 # A list of pods is of one moment: a watch follows the kubelet's own files and the runtime. What is observed is the
 # kernel that runs: --root says where its /proc and /sys are seen from, and no other parts are put together.
 @partial(node_options, without=("pods", "cgroup_root", "proc", "sys"))
+@pod_options
 @click.option("--duration", type=SECONDS, help="Seconds to watch; without it, until interrupted.")
 @window_option
 @keep_option
@@ -162,15 +170,21 @@ class Manner:
 @priority_options
 @runs_option
 @verbose_option
-@json_option
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON lines on standard output: a document for each window, one for all, and one for each event.",
+)
 def command(
     claims_path: Path | None,
     kubelet: bool,
     places: Places,
     chosen: tuple[Chosen, ...],
+    choice: Choice,
     duration: float | None,
     window_s: float,
-    keep: int | None,
+    keep: int,
     read_every_s: float,
     lines_every_s: float,
     served_at: tuple[str, int] | None,
@@ -192,18 +206,18 @@ def command(
     are followed in the same way. A file of the tool's output can be given instead. A window in which the source does
     not answer is undecided, and so is a window with a container that cannot be watched.
 
-    The watch is cut into consecutive windows without gaps. When a window ends it is judged, printed (one line if it
-    passed) and saved. A fault or a doubt of one window does not affect the others.
+    The watch is cut into consecutive windows without gaps; each is judged by itself when it ends, printed and saved.
 
-    A run of one window is saved as DIR/RUN. A run of several is saved as DIR/RUN/window-000001 and so on, with their
-    sums in DIR/RUN/result.json. With --keep N at most N of these directories stay; the sums and the worst windows are
-    of all. SIGINT, SIGTERM and SIGHUP end the last window; it is judged, too. Exit code: that of the worst window.
+    A run of one window is saved as DIR/RUN, one of several as DIR/RUN/window-000001 and so on, with their sums in
+    DIR/RUN/result.json; at most N of these directories stay (--keep N). SIGINT, SIGTERM and SIGHUP end the last window;
+    it is judged, too. Exit code: that of the worst window.
     """
     if kubelet + (claims_path is not None) + len(chosen) != 1:
         raise click.UsageError("give one of --claims, --kubelet, --podman, --docker, --systemd and --slurm")
-    kept = KeptFiles()
-    follower = _follower(kubelet, chosen, places, read_every_s, kept)
-    claims = _claims_of_file(claims_path) if claims_path is not None else None
+    kept, output = KeptFiles(), Output()
+    say = events_on(output) if as_json else show_line
+    follower = (_of_kubelet if kubelet else _of_tool)(chosen, places, read_every_s, kept, choice, say)
+    claims = None if claims_path is None else _claims_of_file(claims_path)
     require_run()
     priority.apply()
     give_memory_back()
@@ -217,9 +231,9 @@ def command(
         window = replace(window, kept=kept, cut_s=min(window_s, duration or window_s))
         if follower is not None:
             window = _following(window, follower, len(claims.claims))
-        metrics = Metrics(served_at, metrics_file, Detail(metrics_detail))
-        manner = Manner(Cut(window_s=window_s, keep=keep), lines_every_s, metrics, priority)
-        end = _watch(claims, follower, window, Shown(verbose, as_json, Output()), path, manner)
+        metrics, cut = Metrics(served_at, metrics_file, Detail(metrics_detail)), Cut(window_s=window_s, keep=keep)
+        manner, shown = Manner(cut, lines_every_s, metrics, priority, say), Shown(verbose, as_json, output, as_json)
+        end = _watch(claims, follower, window, shown, path, manner)
     leave(end[0], *end[1])
 
 
@@ -239,9 +253,7 @@ def _watch(
     windows, alone = None, None
     try:
         with (
-            session(
-                claims, window, lines := LiveLines(manner.lines_every_s, follower.knows if follower else None)
-            ) as open_session,
+            session(claims, window, lines := manner.lines(follower)) as open_session,
             nullcontext() if follower is None else follower.waking(open_session.opened.wake),
         ):
             opened, now = open_session.opened, None if follower is None else follower.claims
@@ -254,7 +266,7 @@ def _watch(
                 progress(window.duration_s or 1, "watching") as bar,
             ):
                 manner.priority.apply()  # to the threads that read, too
-                show_line(f"armed: {watched}, windows of {manner.cut.window_s:g} s")
+                manner.say(f"armed: {watched}, windows of {manner.cut.window_s:g} s")
 
                 def tick(passed: float) -> None:
                     if follower is not None:
@@ -288,19 +300,27 @@ def _following(window: Window, follower: Follower, claims: int) -> Window:
     return replace(window, lenient=True, room=ROOM * claims)
 
 
-def _follower(
-    kubelet: bool, chosen: tuple[Chosen, ...], places: Places, every_s: float, kept: KeptFiles
+def _of_kubelet(
+    _chosen: tuple[Chosen, ...], places: Places, every_s: float, kept: KeptFiles, choice: Choice, say: Say
 ) -> Follower | None:
-    if kubelet:
-        # Not at the top: the others do without what a kubelet's node is read with, a fifth of the start.
-        from toolkit.sources.kubelet.follow import KubeletSource
+    # Not at the top: the others do without what a kubelet's node is read with, a fifth of the start.
+    from toolkit.sources.kubelet.follow import KubeletSource
 
-        return Follower(KubeletSource(places, every_s, kept), hierarchy_of(places.root), show_line)
+    source: LiveSource = KubeletSource(places, every_s, kept)
+    return Follower(ChosenPods(source, choice) if choice else source, hierarchy_of(places.root), say)
+
+
+def _of_tool(
+    chosen: tuple[Chosen, ...], places: Places, every_s: float, _kept: KeptFiles, choice: Choice, say: Say
+) -> Follower | None:
+    """Return what follows a tool; ``None``: there is a claims file. :raises click.UsageError: options of a kubelet."""
     refuse_those_of_a_kubelet(places)
+    if choice:
+        raise click.UsageError(f"{'--namespace' if choice.namespaces else '--pod'} is for --kubelet")
     if not chosen:
         return None
-    tool = FollowedTool(chosen[0].source, chosen[0].where, places, show_line, every_s)
-    return Follower(tool, hierarchy_of(places.root), show_line)
+    tool = FollowedTool(chosen[0].source, chosen[0].where, places, say, every_s)
+    return Follower(tool, hierarchy_of(places.root), say)
 
 
 def _claims_of_file(path: Path) -> ClaimSet:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import click
 
-from toolkit.cli.common import SECONDS, print_json, say
+from toolkit.cli.common import SECONDS, print_json, print_json_line, say
 from toolkit.cli.ending import Output, show_and_save
 from toolkit.model.result import Result
 from toolkit.model.serde import to_data
@@ -24,20 +24,30 @@ window_option = click.option(
     show_default=True,
     help="Seconds of one window; each window is judged and saved by itself.",
 )
+KEEP = 360
+"""Three hours of windows of 30 s. A day of windows of a node with hundreds of containers is 6 to 8 GB, so these are at
+most 1 GB; what failed is deleted last, and sums and worst windows are of all."""
 keep_option = click.option(
     "--keep",
     type=click.IntRange(min=1),
     metavar="N",
+    default=KEEP,
+    show_default=True,
     help="Keep at most N windows on disk. Delete the oldest; delete passed windows before failed ones.",
 )
 
 
 class Shown(NamedTuple):
-    """How windows are printed, and where to."""
+    """How windows are printed, and where to. :attr:`as_lines`: as JSON, a line for each window and one for all."""
 
     verbose: bool
     as_json: bool
     output: Output
+    as_lines: bool = False
+
+    def document(self, result: Result) -> None:
+        """Print a result as JSON."""
+        (print_json_line if self.as_lines else print_json)(to_data(result))
 
 
 def print_window(judged: Judged, save: Callable[[Judged], None], shown: Shown) -> int:
@@ -46,10 +56,12 @@ def print_window(judged: Judged, save: Callable[[Judged], None], shown: Shown) -
 
     def show() -> None:
         if not judged.alone:
-            # With --json the one document is the only thing on standard output.
+            # With --json nothing but documents is on standard output.
             say(render_window(judged.number, result), err=shown.as_json)
+            if shown.as_lines:
+                shown.document(result)
         elif shown.as_json:
-            print_json(to_data(result))
+            shown.document(result)
         else:
             say(render_table(result, verbose=shown.verbose))
 
@@ -61,7 +73,7 @@ def print_sums(result: Result, path: Path, shown: Shown) -> int:
 
     def show() -> None:
         if shown.as_json:
-            print_json(to_data(result))
+            shown.document(result)
         else:
             say("\n" + render_table(result, verbose=shown.verbose))
 

@@ -150,6 +150,8 @@ class Claim:
     name: str
     cgroup: str
     pod: str = ""
+    namespace: str = ""
+    """Of the pod, where it is one of Kubernetes; its name has the namespace before it unless that is ``default``."""
     pod_uid: str = ""
     """As the pod's cgroup has it; empty: not known. Two pods that follow each other under one name differ in it."""
     container: str = ""

@@ -1,9 +1,10 @@
 """Prometheus metrics of a session that goes on: computed at scrape time from one reading of its state, nothing global.
 
 Own registry, prefix ``pinproof_``, base units in names (seconds), counters since the first window opened, verdicts as
-state sets. Labels are rules, subjects, claims, witnesses and CPUs only, no thread ids. By rule a node has at most
-:data:`MAX_SERIES`; by claim so many pairs of claim and CPU, and of rule and subject, have series of their own; the rest
-is a sum by claim, by rule (:mod:`toolkit.session.windows.series`).
+state sets. Labels are rules, subjects, claims, witnesses and CPUs only, no thread ids; where claims have series also
+namespace, pod and container, which join kube-state-metrics and cAdvisor. By rule a node has at most :data:`MAX_SERIES`;
+by claim so many pairs of claim and CPU, and of rule and subject, have series of their own; the rest is a sum by claim,
+by rule (:mod:`toolkit.session.windows.series`).
 What the exporter cannot see is a metric, too (:mod:`toolkit.report.metrics_sight`).
 Source: prometheus.io "Writing exporters" and "Metric and label naming".
 """
@@ -13,18 +14,19 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, StateSetMetricFamily
 from prometheus_client.registry import Collector
 
-from toolkit.model.claims import ClaimSet
+from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.report.metrics_sight import PREFIX, sight
 from toolkit.report.text import printable
-from toolkit.session.windows.counters import Counters, SessionState
+from toolkit.session.windows.counters import BY_CPU, Counters, SessionState
 from toolkit.session.windows.series import OTHER, Series
 
 FRESH_S = 0.5
@@ -47,6 +49,7 @@ class SessionCollector(Collector):
         self._claims, self._read_state, self._judge = claims, read_state, judge
         self._lock = threading.Lock()
         self._last: SessionState | None = None
+        self._promised = ClaimSet(claims=())
         self._verdicts: tuple[Verdict, ...] = ()
         self._taken_s = 0.0
         self._over = False
@@ -62,8 +65,8 @@ class SessionCollector(Collector):
             if self._last is None or now - self._taken_s > FRESH_S:
                 self._take()
                 self._taken_s = now
-            state, verdicts = self._last or SessionState(), self._verdicts
-        return families(state, verdicts)
+            state, verdicts, promised = self._last or SessionState(), self._verdicts, self._promised
+        return families(state, verdicts, promised)
 
     def end(self) -> None:
         """Report from now on that the observer has ended; the sums stay."""
@@ -77,7 +80,7 @@ class SessionCollector(Collector):
             if self._over:
                 return
             # Before the state is read: whatever is promised by then has been observed from then on.
-            promised = self._claims()
+            promised = self._promised = self._claims()
             state = self._read_state()
             if state.last is not None:
                 self._verdicts = state.last.verdicts
@@ -88,33 +91,69 @@ class SessionCollector(Collector):
             self._last = (self._last or SessionState()).ended()
 
 
-def families(state: SessionState, verdicts: tuple[Verdict, ...]) -> Iterator[Metric]:
-    """Yield every metric family of a state. :param verdicts: of the last window, or of the first so far."""
+_NOTHING = ClaimSet(claims=())
+PLACE = ("namespace", "pod", "container")
+"""What kube-state-metrics and cAdvisor call whose a series is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The labels of :data:`PLACE`, by the name of a claim; those of what is no claim, or of no pod, are empty.
+
+    :param claims: by name; ``None``: claims have no series of their own, and there are no such labels.
+    """
+
+    claims: Mapping[str, Claim] | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return () if self.claims is None else PLACE
+
+    def of(self, name: str) -> tuple[str, ...]:
+        if self.claims is None:
+            return ()
+        claim = self.claims.get(name)
+        if claim is None:
+            return ("",) * len(PLACE)
+        pod = claim.pod.removeprefix(f"{claim.namespace}/") if claim.namespace else claim.pod
+        inside = claim.kind in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL)
+        return _label(claim.namespace), _label(pod), _label(claim.container if inside else "")
+
+
+def families(state: SessionState, verdicts: tuple[Verdict, ...], promised: ClaimSet = _NOTHING) -> Iterator[Metric]:
+    """Yield every metric family of a state.
+
+    :param verdicts: of the last window, or of the first so far. :param promised: what is promised now.
+    """
     counters = state.counters.copy()
     if state.open is not None:
         counters.add_open(state.open)
+        counters.promised(promised if state.promised is None else state.promised, state.open)
+    counters.claims |= {one.name: one for one in promised.claims}
+    places = _Places(counters.claims if counters.series.by_claim else None)
     yield from sight(state)
     yield from _coverage(counters)
-    yield from _claims(counters)
-    yield from _windows(state.counters)
+    yield from _claims(counters, places)
+    yield from _windows(state.counters, places)
     if state.open is not None:
         yield from _open(state.open)
-    yield from _verdicts(verdicts, state.counters.series)
+    yield from _verdicts(verdicts, state.counters.series, places)
 
 
-def _verdicts(verdicts: tuple[Verdict, ...], series: Series) -> Iterator[Metric]:
+def _verdicts(verdicts: tuple[Verdict, ...], series: Series, places: _Places) -> Iterator[Metric]:
     states = StateSetMetricFamily(
         PREFIX + "verdict",
         "Outcome of each rule for each subject: of the last window that has ended, of the first one so far. "
         f'Of those that are summed up (subject="{OTHER}") the worst.',
-        labels=["rule", "subject"],
+        labels=["rule", "subject", *places.names],
     )
     found = defaultdict[tuple[str, str], list[Outcome]](list)
     for verdict in verdicts:
         found[series.of_verdict(verdict.rule, verdict.subject)].append(verdict.outcome)
     for (rule, subject), outcomes in found.items():
         worst_one = worst(outcomes)
-        states.add_metric([rule, _label(subject)], {str(outcome): outcome is worst_one for outcome in Outcome})
+        labels = [rule, _label(subject), *places.of(subject)]
+        states.add_metric(labels, {str(outcome): outcome is worst_one for outcome in Outcome})
     yield states
     yield GaugeMetricFamily(
         PREFIX + "summed_verdicts",
@@ -123,19 +162,20 @@ def _verdicts(verdicts: tuple[Verdict, ...], series: Series) -> Iterator[Metric]
     )
 
 
-def _windows(counters: Counters) -> Iterator[Metric]:
+def _windows(counters: Counters, places: _Places) -> Iterator[Metric]:
     windows = CounterMetricFamily(PREFIX + "windows", "Windows that have ended, by outcome.", labels=["outcome"])
     for outcome in Outcome:
         windows.add_metric([str(outcome)], counters.windows[outcome])
     verdicts = CounterMetricFamily(
         PREFIX + "window_verdicts",
         "Verdicts about windows that have ended, by outcome.",
-        labels=["rule", "subject", "outcome"],
+        labels=["rule", "subject", "outcome", *places.names],
     )
     for rule, subject in dict.fromkeys((rule, subject) for rule, subject, _ in counters.verdicts):
         for outcome in Outcome:
             # Also those that have not come yet: the first one would else be a new series, which no rate() sees.
-            verdicts.add_metric([rule, _label(subject), str(outcome)], counters.verdicts[rule, subject, outcome])
+            labels = [rule, _label(subject), str(outcome), *places.of(subject)]
+            verdicts.add_metric(labels, counters.verdicts[rule, subject, outcome])
     yield from (windows, verdicts)
 
 
@@ -227,14 +267,18 @@ _LABELLED = (
 """Sum, metric, help, labels."""
 
 
-def _claims(counters: Counters) -> Iterator[Metric]:
+def _claims(counters: Counters, places: _Places) -> Iterator[Metric]:
     found = {
-        name: CounterMetricFamily(PREFIX + metric, text, labels=labels) for name, metric, text, labels in _LABELLED
+        name: CounterMetricFamily(
+            PREFIX + metric, text, labels=(*labels, *(places.names if labels[0] == "claim" else ()))
+        )
+        for name, metric, text, labels in _LABELLED
     }
     seconds = {name for name, metric, _, _ in _LABELLED if metric.endswith("_seconds")}
     for (name, key), value in counters.sums.items():
         if name in found:
-            found[name].add_metric([_label(one) for one in key], value / 1e9 if name in seconds else value)
+            own = () if name in BY_CPU else places.of(key[0])
+            found[name].add_metric([*map(_label, key), *own], value / 1e9 if name in seconds else value)
     yield from found.values()
     yield GaugeMetricFamily(
         PREFIX + "summed_series",

@@ -98,6 +98,7 @@ class _Claim(_Entry):
         "it is covered, too"
     )
     pod: str = _about("the pod's name: containers of one pod are not foreign to each other", default="")
+    namespace: str = _about("the pod's namespace, where it is one of Kubernetes: a label of metrics", default="")
     pod_uid: str = _about("the pod's UID, as its cgroup has it", default="", alias="podUID")
     container: str = _about("the container's name; empty: `name`", default="")
     kind: SubjectKind = _about(
@@ -170,6 +171,7 @@ class _Claim(_Entry):
             name=self.name,
             cgroup="/" + canonical(self.cgroup.strip("/")),
             pod=self.pod,
+            namespace=self.namespace,
             pod_uid=self.pod_uid,
             container=self.container or self.name,
             kind=self.kind,

@@ -31,6 +31,8 @@ def claims_yaml(claims: ClaimSet) -> str:
 
 def _entry(claim: Claim) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": claim.name, "cgroup": claim.cgroup, "pod": claim.pod, "container": claim.container}
+    if claim.namespace:
+        entry["namespace"] = claim.namespace
     if claim.pod_uid:
         entry["podUID"] = claim.pod_uid
     if claim.kind is not SubjectKind.CONTAINER:

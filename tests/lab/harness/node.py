@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.json_lines import result_in
 from tests.lab.harness.guest import COMMAND, Guest
 
 CGROUPS = "/sys/fs/cgroup"
@@ -33,7 +34,7 @@ def watched(guest: Guest, *words: str, code: int | None = None) -> dict[str, Any
     done = guest.pinproof("watch", *words, "--duration", "3", "--output", "/tmp/runs", "--json", timeout_s=400)
     assert code in (None, done.code), done.error_text
     assert done.text, f"exit code {done.code}: {done.error_text}"
-    return dict(json.loads(done.text))
+    return result_in(done.text)
 
 
 def windows_around(guest: Guest, option: str, act: str, codes: tuple[int, ...]) -> list[dict[str, Any]]:

@@ -126,6 +126,7 @@ class Consecutive:
             before = digest_of(record.texts["result"])
             # What asks finds the window either as it was seen before or among the sums: counters never go back.
             with self._lock:
+                self._counters.promised(record.claims, record.evidence)
                 self._counters.add(record.evidence, record.ran.rows)
                 self._counters.judged(record.result)
                 self._last, self._promised = record.result, self._claims

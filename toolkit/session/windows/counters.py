@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from toolkit.model.blind_spots import Witness
-from toolkit.model.claims import ClaimSet
+from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import BandwidthUse, Evidence, Intruder
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
@@ -43,6 +43,8 @@ class Counters:
     named: dict[str, int] = field(default_factory=dict)
     """Subject -> number of the last window that named it."""
     series: Series = field(default_factory=Series)
+    claims: dict[str, Claim] = field(default_factory=dict)
+    """Of what is counted, by name: whose it is."""
 
     def copy(self) -> Counters:
         """Return one that does not change with this one; what has a series of its own has it in both."""
@@ -53,7 +55,13 @@ class Counters:
             verdicts=Counter(self.verdicts),
             blind=Counter(self.blind),
             named=dict(self.named),
+            claims=dict(self.claims),
         )
+
+    def promised(self, claims: ClaimSet, evidence: Evidence) -> None:
+        """Note whose claims they are: those of a window, and those that came in it."""
+        self.claims |= {one.name: one for one in claims.claims}
+        self.claims |= {one.claim.name: one.claim for one in evidence.claim_changes}
 
     def add_open(self, evidence: Evidence) -> None:
         """Add what has been seen so far in a window that is open.
@@ -102,6 +110,7 @@ class Counters:
         if not gone:
             return
         self.named = {subject: window for subject, window in self.named.items() if subject not in gone}
+        self.claims = {name: claim for name, claim in self.claims.items() if name not in gone}
         self.series.forget(gone)
         # The sum of a rule is of whatever there was: it stays, also where a subject has its name.
         self.verdicts = Counter(

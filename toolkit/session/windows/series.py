@@ -69,6 +69,11 @@ class Series:
         self._pairs, self._broken = _Pairs(pairs), _Pairs(broken)
         self._verdicts, self._failed = _Pairs(verdicts, forgotten_by=1), _Pairs(broken, forgotten_by=1)
 
+    @property
+    def by_claim(self) -> bool:
+        """Whether claims have series of their own."""
+        return self._by_claim
+
     def of(self, claim: str, cpu: int) -> tuple[str, str]:
         """Return the labels under which a claim's time on a CPU counts."""
         with self._lock:

@@ -85,6 +85,7 @@ def evidence_of(reading: NodeReading, node: NodeClaims) -> tuple[ClaimSet, Evide
             name=claim.name,
             cgroup=claim.cgroup,
             pod=claim.pod,
+            namespace=claim.namespace,
             pod_uid=claim.pod_uid,
             container=claim.container,
             kind=claim.kind,

@@ -92,6 +92,7 @@ def bare_claim(subject: Subject) -> Claim:
         name=subject.name,
         cgroup=subject.limited or subject.cgroup,
         pod=subject.pod,
+        namespace=subject.namespace,
         pod_uid=printable(subject.pod_uid),
         container=subject.container,
         kind=subject.kind,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from tests.json_lines import documents
 from tests.unit.toolkit.session.played import Clock, Opened
 from tests.unit.validators.evidence_builder import claim_set, evidence, use
 from toolkit.cli import ending, watch, windows
 from toolkit.cli.ending import DEFECT, NO_READER, Output, worse
+from toolkit.cli.live_lines import events_on, show_line
 from toolkit.cli.windows import Shown
 from toolkit.host.priority import Priority
 from toolkit.model.verdict import Outcome, exit_code
@@ -56,7 +59,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watch:
     """Watch a played observation in windows of 30 s; saved as ``run``."""
 
-    def watched(opened: Opened, duration_s: float | None = None) -> tuple[Outcome, list[int]]:
+    def watched(opened: Opened, duration_s: float | None = None, *, as_json: bool = False) -> tuple[Outcome, list[int]]:
         def consecutive(path: Path, **how: Any) -> Consecutive:
             return Consecutive(opened, claim_set(), path, stopped=opened.stopped, **how)  # type: ignore[arg-type]
 
@@ -65,13 +68,15 @@ def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watch:
             yield SimpleNamespace(opened=opened, consecutive=consecutive)
 
         monkeypatch.setattr(watch, "session", session)
+        output = Output()
+        say = events_on(output) if as_json else show_line
         return watch._watch(
             claim_set(),
             None,
             Window(run_id="x", duration_s=duration_s),
-            Shown(verbose=False, as_json=False, output=Output()),
+            Shown(verbose=False, as_json=as_json, output=output, as_lines=as_json),
             tmp_path / "run",
-            watch.Manner(Cut(window_s=30.0), 10.0, watch.Metrics(), Priority()),
+            watch.Manner(Cut(window_s=30.0), 10.0, watch.Metrics(), Priority(), say),
         )
 
     return watched
@@ -147,3 +152,16 @@ def test_a_window_that_was_printed_is_let_go(clock: Clock, watched: Watch) -> No
     before = sum(isinstance(one, Record) for one in gc.get_objects())
     watched(opened, duration_s=120.0)
     assert opened.kept == [before] * 3
+
+
+def test_json_lines(clock: Clock, watched: Watch, capfd: pytest.CaptureFixture[str]) -> None:
+    """A document for each window as it ends, for each event, the last one for all windows; text on standard error."""
+    watched(Fails(clock, []), as_json=True)
+    out, err = capfd.readouterr()
+    found = documents(out)
+
+    assert [one["schema"] for one in found] == ["pinproof.event/1", *["pinproof.result/1"] * 3]
+    assert "armed: " in found[0]["text"]
+    assert [one["windows"] is None for one in found[1:]] == [True, True, False]
+    assert re.findall(r"^Window (\d+), ", err, re.MULTILINE) == ["1", "2"]
+    assert "armed: " in err

@@ -8,9 +8,9 @@ import pytest
 from tests.unit.toolkit.cli.command_line import pinproof
 from toolkit.cli.watch import command, place_to_serve
 
-MOST = 28
+MOST = 30
 """A watch had 34 options once. One more wants a reason that a user has: ``--kubelet-version`` is for nodes on which
-nothing can be asked."""
+nothing can be asked; ``--namespace`` and ``--pod`` for the pods that a user has on a node of hundreds."""
 
 
 def test_options_are_few() -> None:
@@ -43,3 +43,11 @@ def test_a_place_that_is_none(value: str) -> None:
     ended = pinproof("watch", "--claims", "claims.yaml", f"--metrics-port={value}")
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert "is no port of 0 to 65535, and no ADDRESS:PORT" in ended.stderr
+
+
+@pytest.mark.parametrize("option", ["--namespace", "--pod"])
+def test_pods_are_chosen_of_a_kubelet_alone(option: str) -> None:
+    """Claims of a file, or of a tool, are what was asked for: one line, exit code 2."""
+    ended = pinproof("watch", "--claims", "claims.yaml", option, "shop")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert f"{option} is for --kubelet" in ended.stderr

@@ -9,11 +9,13 @@ import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.unit.validators.evidence_builder import claim_set, evidence, intruder, use
+from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web, evidence, intruder, use
+from toolkit.model.claims import Claim, SubjectKind
 from toolkit.model.evidence import Evidence, OwnerClass
 from toolkit.model.result import make_result
-from toolkit.report.metrics import registry_of
+from toolkit.report.metrics import PLACE, registry_of
 from toolkit.session.windows.counters import Counters, SessionState
+from toolkit.session.windows.series import Detail, Series
 from toolkit.timeline.ran import asked
 from validators.registry import judge
 
@@ -27,7 +29,7 @@ def values(registry: CollectorRegistry) -> dict[tuple[str, tuple[tuple[str, str]
     """Sample name and labels -> value, as a Prometheus server would read them."""
     text = generate_latest(registry).decode()
     return {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        (sample.name, tuple(sorted((k, v) for k, v in sample.labels.items() if k not in PLACE))): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
@@ -129,3 +131,46 @@ def test_a_session_that_is_over_keeps_its_sums() -> None:
 
     assert read["pinproof_switches_judged_total", ()] == 1_204_331
     assert ("pinproof_window_seconds", ()) not in read
+
+
+def places(state: SessionState, *promised: Claim) -> dict[str, dict[str, str]]:
+    """The labels of whose a series is, by claim and by subject of a verdict."""
+    text = generate_latest(registry_of(lambda: claim_set(*promised), lambda: state, judge)).decode()
+    return {
+        sample.labels.get("claim") or sample.labels["subject"]: {name: sample.labels[name] for name in PLACE}
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if {"claim", "subject"} & sample.labels.keys()
+    }
+
+
+def test_series_are_of_a_namespace_a_pod_and_a_container() -> None:
+    """As kube-state-metrics and cAdvisor name them; a pod's own cgroup has no container, the node is none of a pod."""
+    db = claim_db(pod="shop/db-0", namespace="shop", container="main")
+    pod = Claim(
+        name="shop/db-0/(pod)", cgroup="/kubepods/poda", pod="shop/db-0", namespace="shop", kind=SubjectKind.POD
+    )
+    found = places(state_now(), db, claim_web(pod="web", namespace="default", container="app"), pod)
+
+    assert found["db"] == {"namespace": "shop", "pod": "db-0", "container": "main"}
+    assert found["web"] == {"namespace": "default", "pod": "web", "container": "app"}
+    assert found["shop/db-0/(pod)"] == {"namespace": "shop", "pod": "db-0", "container": ""}
+    assert found["node"] == {"namespace": "", "pod": "", "container": ""}
+
+
+def test_a_container_that_has_gone_keeps_its_labels() -> None:
+    """As long as its counters are served: a series that lost its labels would be another one."""
+    counters = Counters()
+    counters.add(evidence(), asked(evidence()).rows)
+    counters.promised(claim_set(claim_db(namespace="shop", container="main"), claim_web()), evidence())
+    found = places(SessionState(counters=counters, open=evidence(cpu_use=(), bandwidth=())), claim_web())
+
+    assert found["db"] == {"namespace": "shop", "pod": "a", "container": "main"}
+
+
+def test_by_rule_there_are_no_such_labels() -> None:
+    """Claims have no series of their own there."""
+    state = SessionState(counters=Counters(series=Series(Detail.RULE)), open=evidence())
+    text = generate_latest(registry_of(claim_set, lambda: state, judge)).decode()
+
+    assert "namespace=" not in text

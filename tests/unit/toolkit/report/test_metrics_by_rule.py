@@ -12,7 +12,7 @@ from tests.unit.validators.evidence_builder import SECOND, claim_set, evidence, 
 from toolkit.model.evidence import BandwidthUse, Evidence, OwnerClass
 from toolkit.model.result import make_result
 from toolkit.model.verdict import Outcome, Verdict
-from toolkit.report.metrics import MAX_SERIES, registry_of
+from toolkit.report.metrics import MAX_SERIES, PLACE, registry_of
 from toolkit.session.windows.counters import Counters, SessionState
 from toolkit.session.windows.series import OTHER, Detail, Series
 from toolkit.timeline.ran import asked
@@ -25,7 +25,7 @@ def values(state: SessionState, verdicts: tuple[Verdict, ...] = ()) -> Values:
     """Sample name and labels -> value."""
     text = generate_latest(registry_of(claim_set, lambda: state, lambda *_: verdicts)).decode()
     return {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        (sample.name, tuple(sorted((k, v) for k, v in sample.labels.items() if k not in PLACE))): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }

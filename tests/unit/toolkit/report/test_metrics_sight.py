@@ -18,7 +18,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.result import Result, make_result
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report import metrics, metrics_file
-from toolkit.report.metrics import SessionCollector, registered
+from toolkit.report.metrics import PLACE, SessionCollector, registered
 from toolkit.report.metrics_file import MetricsFile, exported
 from toolkit.session.windows.counters import KEPT_WINDOWS, Counters, SessionState
 from toolkit.timeline.ran import asked
@@ -31,7 +31,7 @@ UP = ("pinproof_observer_up", ())
 def parsed(text: str) -> Values:
     """Sample name and labels -> value."""
     return {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        (sample.name, tuple(sorted((k, v) for k, v in sample.labels.items() if k not in PLACE))): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }

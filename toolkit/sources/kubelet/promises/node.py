@@ -386,6 +386,7 @@ class _Maker:
                 name=name,
                 cgroup=from_text(path),
                 pod=plain,
+                namespace=mine[0].namespace,
                 pod_uid=printable(place.pod_uid),
                 container="(pod)",
                 kind=SubjectKind.POD,
