@@ -167,6 +167,10 @@ class RealKubelet:
 
     def give(self, name: str, *containers: Mapping[str, Any], **spec: object) -> None:
         """Give the kubelet a static pod. :param spec: what else its specification has."""
+        self.written(name, *containers, **spec).replace(self._pods / f"{name}.yaml")
+
+    def written(self, name: str, *containers: Mapping[str, Any], **spec: object) -> Path:
+        """Write a static pod where the kubelet does not look."""
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -179,9 +183,9 @@ class RealKubelet:
                 **spec,
             },
         }
-        draft = self.base / f"{name}.draft"
+        draft = self.base / f"{name}.draft.yaml"
         draft.write_text(yaml.safe_dump(pod))
-        draft.replace(self._pods / f"{name}.yaml")
+        return draft
 
     def take(self, name: str) -> None:
         """Take a static pod away."""

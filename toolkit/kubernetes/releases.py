@@ -90,6 +90,13 @@ API_REPORTS_POOL = Behaviour(
     until=(1, 23),
     source="kubernetes pull request 97415; docs/failures.md F53",
 )
+API_STATES_NODE_0 = Behaviour(
+    name="devices without a NUMA node are stated on node 0",
+    kind=Kind.ANSWER,
+    what="pod-resources and kubelet_internal_checkpoint state node 0 of a device whose plugin states none",
+    until=(1, 23),
+    source="kubernetes pull request 103289; pkg/kubelet/cm/devicemanager/manager.go of v1.20.2, and its answers",
+)
 ALLOCATED_STATE = Behaviour(
     name="allocated_pods_state",
     kind=Kind.FILE,
@@ -357,6 +364,7 @@ METRICS: tuple[Behaviour, ...] = (
 )
 BEHAVIOURS: tuple[Behaviour, ...] = (
     API_REPORTS_POOL,
+    API_STATES_NODE_0,
     ALLOCATED_STATE,
     STATE_AS_TEXT,
     INIT_CONTAINERS_COUNT,

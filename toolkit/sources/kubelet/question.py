@@ -128,7 +128,7 @@ def ask(
             *warnings,
             *left_out,
             *(_not_listed(reading, where) if held is None and not drained else ()),
-            *_devices(manifests, held.devices if held is not None else ()),
+            *_devices(manifests, held.devices if held is not None else (), reading),
         ),
     )
 
@@ -166,24 +166,29 @@ def _not_listed(reading: NodeReading | None, where: str) -> tuple[str, ...]:
     return (f"{where}: its pods are not known: the plan begins with an empty node, whatever its state file says",)
 
 
-def _devices(pods: Sequence[Mapping[str, Any]], registered: Sequence[Device]) -> tuple[str, ...]:
+def _devices(
+    pods: Sequence[Mapping[str, Any]], registered: Sequence[Device], reading: NodeReading | None
+) -> Iterator[str]:
     """Name the pods that ask for devices of which nothing says that the node has any: a kubelet, too, admits them as if
-    they had not asked.
+    they had not asked. And those whose devices may sit anywhere: an old kubelet says it only of those that are taken.
     """
     known = {device.resource for device in registered}
+    stated = reading is not None and reading.allocatable_devices is not None
+    nowhere = {device.resource for device in registered if not device.numa and not stated}
     asked: dict[str, set[str]] = {}
     for pod in pods:
         spec = mapping(pod.get("spec"))
         for one in (*items(spec.get("initContainers")), *items(spec.get("containers"))):
             limits = mapping(mapping(mapping(one).get("resources")).get("limits"))
             for name in limits:
-                if "/" in name and not name.partition("/")[0].endswith("kubernetes.io") and name not in known:
+                if "/" in name and not name.partition("/")[0].endswith("kubernetes.io"):
                     asked.setdefault(name, set()).add(str(pod["metadata"]["name"]))
-    return tuple(
-        f"no device {printable(name)} is known here: planned as if it were not asked for: "
-        + ", ".join(map(printable, sorted(names)))
-        for name, names in sorted(asked.items())
-    )
+    for name, pods_of in sorted(asked.items()):
+        listed = ", ".join(map(printable, sorted(pods_of)))
+        if name not in known:
+            yield f"no device {printable(name)} is known here: planned as if it were not asked for: {listed}"
+        elif name in nowhere:
+            yield f"where free devices {printable(name)} sit is not known here: planned as if on no NUMA node: {listed}"
 
 
 def _captured(reading: NodeReading | None, where: str) -> KubeletConfiguration:

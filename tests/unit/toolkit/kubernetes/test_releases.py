@@ -15,6 +15,7 @@ from toolkit.kubernetes.kubelet_version import statement, warning
 from toolkit.kubernetes.releases import (
     ALLOCATED_STATE,
     API_REPORTS_POOL,
+    API_STATES_NODE_0,
     BEHAVIOURS,
     GATE,
     INIT_CONTAINERS_COUNT,
@@ -38,6 +39,7 @@ A_SERIES = re.compile(r"(?:[<>=]=?|:|since=|until=)\s*\(1, [1-9]\d\)")
 @pytest.mark.parametrize(
     ("row", "answers"),
     [
+        (API_STATES_NODE_0, {(1, 20): True, (1, 22): True, (1, 23): False, NEWEST: False}),
         (API_REPORTS_POOL, {(1, 20): True, (1, 22): True, (1, 23): False, NEWEST: False, (1, 99): False}),
         (ALLOCATED_STATE, {(1, 32): False, (1, 33): True, (1, 99): True}),
         (INIT_CONTAINERS_COUNT, {(1, 25): False, (1, 26): None, (1, 28): None, (1, 29): True}),

@@ -386,6 +386,17 @@ def test_a_device_sits_where_the_policy_aligns_it(
     assert row["assigned_devices"] == [{"claim": "", "cdi": [], **device}]
 
 
+@pytest.mark.parametrize(("version", "aligned"), [("v1.22.9", None), ("", None), ("v1.23.0", "container")])
+def test_node_0_of_an_old_kubelet_is_no_statement(version: str, aligned: str | None) -> None:
+    """Before v1.23 a device without a NUMA node is stated there: what nothing aligned must not fail."""
+    files = with_devices(capture("B1-4"), "gmix-node1", "pinned", devices=[VF | {"topology": {"nodes": [{}]}}])
+    del files["metrics_managers.txt"]
+    files["capture.json"] = json.dumps({"kubelet_version": version}).encode()
+    (row,) = (one for one in document(files)["claims"] if one["name"] == "gmix-node1/pinned")
+    assert [one["aligned"] for one in row["assigned_devices"]] == [aligned]
+    assert judged(files)["device-numa", "gmix-node1/pinned"].outcome == ("failed" if aligned else "skipped")
+
+
 def test_claims_of_dra_are_carried_and_not_promised() -> None:
     """Driver, pool and device, and what the runtime is given; a kubelet before v1.34 names this alone."""
     files = with_devices(capture("B1-4"), "g2-node1", "main", dynamicResources=[GPU])

@@ -18,6 +18,7 @@ from toolkit.allocation.topology.manager import NONE, POD_SCOPE, SINGLE_NUMA_NOD
 from toolkit.kubernetes.feature_gates import POD_LEVEL_RESOURCES
 from toolkit.kubernetes.kubelet_fields import field_lines, unread_lines
 from toolkit.kubernetes.pod import CPU, Pod
+from toolkit.kubernetes.releases import API_STATES_NODE_0
 from toolkit.model.claims import (
     NO_QUOTA,
     AssignedDevice,
@@ -327,15 +328,19 @@ class _Maker:
     def _devices(self, subject: Subject) -> tuple[AssignedDevice, ...]:
         """Return what the kubelet gave it. Under ``single-numa-node`` a device of which a plugin states the NUMA node
         is on that of CPUs and memory which the container, or its pod, was given for itself; a plugin that states none
-        has no say there, nor has DRA.
+        has no say there, nor has DRA. Of an old kubelet, or of one of which nothing says that it is none, node 0 is no
+        statement.
         """
         row, config = row_of(subject, self.rows) if subject.is_workload else None, self.known.config
         if row is None or not row.devices:
             return ()
         promised = not self.known.problem and config.topology_manager_policy == SINGLE_NUMA_NODE
         scope = DeviceScope.POD if config.topology_manager_scope == POD_SCOPE else DeviceScope.CONTAINER
+        vague = self.versions.has(API_STATES_NODE_0, subject.pod_uid) is not False
+        unsaid = ((), (0,)) if vague else ((),)
         return tuple(
-            replace(one, aligned=scope if promised and one.resource and one.numa_nodes else None) for one in row.devices
+            replace(one, aligned=scope if promised and one.resource and one.numa_nodes not in unsaid else None)
+            for one in row.devices
         )
 
     def _values(self, subject: Subject, isolation: Isolation) -> Asked:

@@ -217,6 +217,8 @@ def test_devices_are_known_by_older_files_and_by_pod_resources(tmp_path: Path, f
     if form == "V1":
         name = "kubelet/kubelet_internal_checkpoint"
         files[name] = files[name].replace(b'"DeviceIDs": {}', b'"DeviceIDs": ["n0"]')
+        with part(files, "podresources.json") as said:
+            said["GetAllocatableResources"] = None
     else:
         files["kubelet/kubelet_internal_checkpoint"] = b"{"
         with part(files, "podresources.json") as said:
@@ -228,3 +230,4 @@ def test_devices_are_known_by_older_files_and_by_pod_resources(tmp_path: Path, f
     ended = pinproof("plan", "--capture", written(files, tmp_path / "c"), "--pods", tmp_path / "new.yaml", "--json")
     pods = {pod["name"]: pod for pod in json.loads(ended.stdout)[0]["plan"]["pods"]}
     assert "requested number of devices unavailable for example.com/nic" in pods["first"]["message"]
+    assert ("where free devices example.com/nic sit is not known here" in ended.stderr) is (form == "V1")
