@@ -164,6 +164,8 @@ class Claim:
     burst_us: int = 0
     weight: int | None = None
     shares: int | None = None
+    shares_between: tuple[int, int] | None = None
+    """The least and the most ``cpu.shares`` that it may have: of a sum that is not known at each moment."""
     memory_bytes: int | None = None
     memory_high_bytes: int | None = None
     """The least that ``memory.high`` may be, from which on its tasks are slowed down; ``NO_LIMIT``: only ``max``."""

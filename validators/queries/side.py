@@ -36,7 +36,8 @@ MEASURES = measured(*_USUAL, *(f"{name}_above" for name in _USUAL))
 def idle_problem(claim: Claim, files: CgroupFiles) -> Iterator[tuple[str, str]]:
     """Yield the file, and what is wrong with it, of a claim that was promised a weight."""
     if files.idle is not None:
-        promised = f"{claim.shares} shares" if claim.weight is None else f"a weight of {claim.weight}"
+        shares = "a sum of" if claim.shares is None else str(claim.shares)
+        promised = f"{shares} shares" if claim.weight is None else f"a weight of {claim.weight}"
         yield IDLE, f"1 (only where nothing else wants the CPU), promised {promised}" if files.idle else ""
 
 

@@ -217,6 +217,9 @@ def _values(reading: Compared, claim: Claim, files: CgroupFiles) -> Iterator[tup
     if claim.weight is not None or claim.shares is not None:
         yield from side.idle_problem(claim, files)
         yield "the weight", _weight_problem(reading, claim, files)
+    if claim.shares_between is not None:
+        yield from side.idle_problem(claim, files)
+        yield "the weight", _between_problem(claim.shares_between, files)
     if claim.memory_bytes is not None:
         yield "the memory limit", _memory_problem(claim.memory_bytes, files.memory_max_bytes)
     yield from side.high_problem(claim, files)
@@ -287,6 +290,20 @@ def _weight_problem(reading: Compared, claim: Claim, files: CgroupFiles) -> str 
     return None
 
 
+def _between_problem(bounds: tuple[int, int], files: CgroupFiles) -> str | None:
+    least, most = bounds
+    promised = f"promised {least} to {most} shares"
+    if files.no_cpu_controller:
+        return _lacking(files, promised.removeprefix("promised "))
+    if files.shares is not None:
+        return "" if least <= files.shares <= most else f"{files.shares}, {promised}"
+    if files.weight is None:
+        return None
+    low, high = (set(weights_of_shares(shares).values()) for shares in bounds)
+    within = min(low) <= files.weight <= max(high)
+    return "" if within else f"{files.weight}, {promised} (a weight of {min(low)} to {max(high)})"
+
+
 def _lacking(files: CgroupFiles, promised: str) -> str:
     return f"none, promised {promised}: the cgroup has no cpu controller ({files.no_cpu_controller})"
 
@@ -332,6 +349,10 @@ RULE = Rule(
             interrupts go. An interrupt that goes to one of the CPUs and may go elsewhere is a failure, and so is
             /proc/irq/default_smp_affinity with one of them; one that may go nowhere else is undecided: a driver manages
             it, or something has put it there.
+
+            The weight of a kubelet's Burstable class is the sum of its pods' requests, brought up to date once a
+            minute: it fails below the sum of those whose sandboxes have run for 90 s, and above what the CPUs of the
+            machine are worth.
 
             On a kubelet's node no limit of memory is promised to a pod's cgroup where the pod has none, and to a
             container that has none and whose runtime was told none: one that stands there is a failure. On a followed

@@ -47,6 +47,7 @@ from toolkit.sources.kubelet.machine import STATIC
 from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.pods import StaticPods, allocations
+from toolkit.sources.kubelet.promises.class_weight import with_bounds
 from toolkit.sources.kubelet.promises.node import COSTS, NodeClaims, node_claims
 from toolkit.sources.kubelet.promises.pod import asked_of, enforced
 from toolkit.sources.kubelet.reading import NOTHING, reading_of, says_anything
@@ -335,7 +336,8 @@ class _Since:
         pool = found.cpu.default if found.cpu is not None and held.speaks else None
         lost_ns = self._pool.at(pool, node.written_ago_s(), now_ns)
         holding = self._in_force.of(now, freed, taken, within_ns, now_ns, lost_ns, silent=held.silent)
-        limited, unlimited = enforced((*holding.claims, *now.beside), words.limits_huge_pages)
+        beside = (with_bounds(one, found.burstable, time.time()) for one in now.beside)
+        limited, unlimited = enforced((*holding.claims, *beside), words.limits_huge_pages)
         file = found.cpu if held.speaks else None
         entered = self._entered.of(file)
         return SourceReading(

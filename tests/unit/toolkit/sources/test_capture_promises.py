@@ -20,8 +20,11 @@ from tests.unit.toolkit.sources.edited import (
     rows,
     write_state,
 )
+from toolkit.model.claims import Claim
+from toolkit.model.cpu_units import MAX_SHARES
 from toolkit.sources.claims_file import parse_claims
 from toolkit.sources.claims_yaml import claims_yaml
+from toolkit.sources.kubelet.promises.class_weight import ClassSum, with_bounds
 from toolkit.sources.kubelet.promises.node import node_claims
 from toolkit.sources.kubelet.reading import reading_of
 
@@ -249,3 +252,47 @@ def test_a_partition_is_reported() -> None:
 
     assert verdict.outcome == "passed"
     assert verdict.measures["partition"] == "isolated"
+
+
+BURSTABLE = ("applied", "burstable/(qos)")
+
+
+@pytest.mark.parametrize(("weight", "outcome"), [("9999", "failed"), ("0", "failed"), ("8", "passed"), ("1", "passed")])
+def test_the_weight_of_the_burstable_class_has_bounds(weight: str, outcome: str) -> None:
+    """More than the machine has was never asked for; of pods that may be young nothing is the least."""
+    files = capture("B1-4")
+    files["cgroup/kubepods/burstable/cpu.weight"] = f"{weight}\n".encode()
+
+    assert judged(files)[BURSTABLE].outcome == outcome
+
+
+def class_of(*pods: tuple[float, int], cpus: int | None = 4) -> ClassSum:
+    return ClassSum(pods=pods, cpus=cpus)
+
+
+@pytest.mark.parametrize(
+    ("known", "now_s", "between"),
+    [
+        (class_of((100.0, 500), (100.0, 250)), 190.0, (768, 4096)),
+        (class_of((100.0, 500), (101.0, 250)), 190.0, (512, 4096)),
+        (class_of((100.0, 500)), 110.0, (2, 4096)),
+        (class_of((100.0, 500)), None, (2, 4096)),
+        (class_of(cpus=None), 1000.0, (2, MAX_SHARES)),
+    ],
+)
+def test_a_pod_is_in_the_sum_when_a_minute_is_over(
+    known: ClassSum, now_s: float | None, between: tuple[int, int]
+) -> None:
+    """The kubelet sums up once a minute; no later than half of one more the pod counts."""
+    assert known.shares_between(now_s) == between
+
+
+def test_the_bounds_of_a_followed_node_go_with_the_time() -> None:
+    """Of the class alone: the same facts come to a higher least when a pod has run for long enough."""
+    known = class_of((100.0, 500))
+    burstable = Claim(name="burstable/(qos)", cgroup="/kubepods/burstable", shares_between=(2, 4096))
+    other = Claim(name="besteffort/(qos)", cgroup="/kubepods/besteffort", shares=2)
+
+    assert with_bounds(burstable, known, 150.0).shares_between == (2, 4096)
+    assert with_bounds(burstable, known, 190.0).shares_between == (512, 4096)
+    assert with_bounds(other, known, 190.0) == other

@@ -51,6 +51,7 @@ from toolkit.sources.kubelet.pods import (
     problems,
     requested,
 )
+from toolkit.sources.kubelet.promises.class_weight import NOTHING, ClassSum, class_sum, read_s
 from toolkit.sources.kubelet.promises.crio import CrioPods, unjudged, with_hooked
 from toolkit.sources.kubelet.promises.pinned import in_force, pinned_words, with_pinned
 from toolkit.sources.kubelet.promises.pod import (
@@ -120,6 +121,8 @@ class NodeClaims:
     cpu: CpuStateFile | None
     memory: MemoryStateFile | None
     missing: tuple[MissingPart, ...]
+    burstable: ClassSum = NOTHING
+    """Of which the weight of the Burstable class is a sum: its bounds go with the time."""
     pinners_unread: str = ""
     """Why what programs beside the kubelet have pinned is not known; empty: it is, or there are none."""
 
@@ -180,6 +183,7 @@ def node_claims(reading: NodeReading, has: Has | None = None) -> NodeClaims:
         cpu=cpu,
         memory=memory,
         missing=said,
+        burstable=maker.burstable,
         pinners_unread=maker.pinned.unread,
     )
 
@@ -221,6 +225,7 @@ class _Maker:
         """Values by pod and container of which manifest and runtime say something else."""
         self.pods = {uid: pod for uid, pod in asked_for.pods.items() if uid not in self.contested}
         self.in_force, self.partial = asked_for.in_force, asked_for.partial
+        self.burstable = class_sum(reading, self.pods, self.in_force, self.partial)
         self.owners = Owners(known.config, self.pods, cpu, lesser)
         self.versions = versions
         self.pinned = pinned_words(reading)
@@ -367,7 +372,8 @@ class _Maker:
         """Claims of the cgroups above pods; of a node whose pods are not known nothing is said about them."""
         if not self.pods or self.known.problem or self.contested:
             return ()
-        return parent_claims(self.reading, [p.subject.cgroup for p in promises if p.claim is not None], self.node)
+        cgroups = [p.subject.cgroup for p in promises if p.claim is not None]
+        return parent_claims(self.reading, cgroups, self.node, self.burstable)
 
     def pod_claims(self, promises: tuple[Promise, ...]) -> tuple[Claim, ...]:
         """Claims of pods' own cgroups, of pods whose resources are known."""
@@ -429,10 +435,13 @@ def class_of(path: str) -> str:
     return found[1] if found else ""
 
 
-def parent_claims(reading: NodeReading, cgroups: Iterable[str], node: Node | None) -> tuple[Claim, ...]:
+def parent_claims(
+    reading: NodeReading, cgroups: Iterable[str], node: Node | None, burstable: ClassSum
+) -> tuple[Claim, ...]:
     """Return the claims of those that have containers with claims below them.
 
     :param cgroups: of the containers. :param node: the kubelet in the model, where its machine is known.
+    :param burstable: what is known of that class's weight.
     """
     below = tuple(map(to_path, cgroups))
     roots = {place.root for place in map(place_of, below) if place is not None}
@@ -451,6 +460,7 @@ def parent_claims(reading: NodeReading, cgroups: Iterable[str], node: Node | Non
                 kind=SubjectKind.QOS,
                 quota_us=NO_QUOTA,
                 shares=shares,
+                shares_between=burstable.shares_between(read_s(reading)) if qos == BURSTABLE else None,
                 contended=False,
             )
         )
