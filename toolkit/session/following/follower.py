@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -60,10 +60,6 @@ class Follower:
         """Since when each of these is among the claims, by cgroup (CLOCK_MONOTONIC)."""
         self._now = ClaimSet(claims=())
         """What :meth:`claims` says: replaced as a whole, because metrics ask from threads of their own."""
-        self._giving_back: dict[str, tuple[CpuSet, float]] = {}
-        """What was given to the observer last, and the time for it; a change of the set makes it forget."""
-        self._late: set[str] = set()
-        """Claims that have not given back what they must."""
         self._reader = SourceReader(source, Lives(source.name, hierarchy), self._history)
         self._before_ns = self._applied_ns = 0
         """When the last two readings began that were applied and said what runs (CLOCK_MONOTONIC)."""
@@ -147,9 +143,10 @@ class Follower:
         """
         if self._applied_ns <= at_ns:
             return None
-        present, (owed, _) = self._present.get(claim), self._giving_back.get(claim, (CpuSet(), 0.0))
+        present, owed = self._present.get(claim), self._history.owing().get(claim)
         # What must be given back is in its set, and is no violation as long as it has time for it.
-        return present is not None and present.cpus is not None and cpu in present.cpus - owed
+        back = CpuSet() if owed is None or owed.cpus is None else owed.cpus
+        return present is not None and present.cpus is not None and cpu in present.cpus - back
 
     def ask(self) -> Callable[[], bool]:
         """Have the source read once more, in a moment; returns whether such a reading is over: ask again and again."""
@@ -177,6 +174,7 @@ class Follower:
         if not reading.complete:
             now = {name: pooled(self._present[name], claim) for name, claim in now.items()}
         changed = [name for name in now if now[name] != self._present[name]]
+        moved = {name for name in changed if _set_of(now[name]) != _set_of(self._present[name])}
         for name in sorted(changed, key=lambda one: len(now[one].cpus or ()) - len(self._present[one].cpus or ())):
             before_ns = self._applied_ns if reading.complete else self._read_ns
             self._change(opened, now[name], before_ns - int(reading.said_after_s * 1e9))
@@ -193,7 +191,7 @@ class Follower:
         before = {claim.name: claim for claim in self._now.claims if not claim.kind.carries_tasks}
         self._publish()
         self._promise_beside(opened, before)
-        self._give_back(opened, reading)
+        self._give_back(opened, reading, moved)
         self._reader.applied(reading)
         with self._lock:
             self._read_ns = began_ns
@@ -227,8 +225,6 @@ class Follower:
         if name in opened.observer.subjects:
             opened.observer.remove_claim(name)
         ended = self._present.pop(name)
-        self._giving_back.pop(name, None)
-        self._late.discard(name)
         self._history.ended(name, ended.cgroup, time.monotonic_ns())
         if not restarts:
             self._report(f"{name} ended")
@@ -268,7 +264,6 @@ class Follower:
                 pass  # whatever changed it has written it
             if more := more_of(before, claim):
                 self._history.granted(claim.name, more, self._had_not(claim.name, more, since_ns), time.monotonic_ns())
-            self._giving_back.pop(claim.name, None)
         self._present[claim.name] = claim
         self._promise(opened, claim)
 
@@ -284,27 +279,35 @@ class Follower:
         asked_ns = self._history.last_asked_without(name, cpus)
         return since_ns if asked_ns is None or asked_ns >= since_ns else min(since_ns, max(asked_ns, self._before_ns))
 
-    def _give_back(self, opened: Observation, reading: SourceReading) -> None:
-        now_ns, owed = time.monotonic_ns(), {row.claim: row for row in reading.held if row.why in OWING}
-        for name, row in owed.items():
+    def _give_back(self, opened: Observation, reading: SourceReading, moved: Collection[str]) -> None:
+        """Let time on CPUs that must be given back be a transition's.
+
+        :param moved: whose set is another one now, so that the observer knows nothing of what was owed before.
+        """
+        now_ns, before = time.monotonic_ns(), self._history.owing()
+        said = {row.claim: row for row in reading.held if row.why in OWING}
+        for name, row in said.items():
+            if name not in self._present or not row.cpus:
+                continue
             within_s = 0.0 if row.why is Why.TAKEN else reading.give_back_s
-            if name in self._present and row.cpus and self._giving_back.get(name) != (row.cpus, within_s):
-                known = Why.OWED is row.why and row.from_ns > -FOREVER_NS
-                since_ns = min(now_ns, row.from_ns) if known else now_ns
-                due_ns = self._history.owes(replace(row, from_ns=since_ns), within_s, now_ns)
-                opened.observer.give_back(name, row.cpus, due_ns)
-                self._giving_back[name] = row.cpus, within_s
-                self._late.add(name)
-        for name in self._late - owed.keys():
-            if self._giving_back.pop(name, None) and name in opened.observer.subjects:
+            known = Why.OWED is row.why and row.from_ns > -FOREVER_NS
+            since_ns = min(now_ns, row.from_ns) if known else now_ns
+            owed = self._history.owes(replace(row, from_ns=since_ns), within_s, now_ns)
+            if owed.due_ns is not None and (owed != before.get(name) or name in moved):
+                opened.observer.give_back(name, row.cpus, owed.due_ns)
+        for name in before.keys() - said.keys():
+            if name in opened.observer.subjects and name not in moved:
                 opened.observer.give_back(name, CpuSet(), 0)  # Its set has not changed: all of it is its own again.
             self._history.gave_back(name, now_ns)
-        self._late &= owed.keys()
 
 
 def _lives(reading: SourceReading) -> dict[str, Claim]:
     """Return by name what runs tasks: the rest is judged by its files, as their ancestors."""
     return {claim.name: claim for claim in reading.claims.claims if claim.kind.carries_tasks}
+
+
+def _set_of(claim: Claim) -> tuple[object, ...]:
+    return claim.cpus, claim.isolation
 
 
 def pooled(before: Claim, now: Claim) -> Claim:

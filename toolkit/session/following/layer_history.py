@@ -123,8 +123,13 @@ class LayerHistory:
             missing = (f"{self._source}: {reason}",)
             self._attempts.append(_Attempt(at_ns=at_ns, answered=False, missing=missing))
 
-    def owes(self, row: Held, within_s: float, at_ns: int) -> int:
-        """Note CPUs that must be given back; returns when they are due (CLOCK_MONOTONIC).
+    def owing(self) -> dict[str, Held]:
+        """Return what claims must give back now, by name."""
+        with self._lock:
+            return {row.claim: row for row in self._held.open(*OWING)}
+
+    def owes(self, row: Held, within_s: float, at_ns: int) -> Held:
+        """Note CPUs that must be given back; returns the row, which says when they are due (CLOCK_MONOTONIC).
 
         :param row: its begin is since when, at ``at_ns`` at the latest. :param within_s: how long it has; what is taken
             by another is due at once, whatever time there was before.
@@ -134,12 +139,11 @@ class LayerHistory:
             same = tuple(one for one in before if not _is_anew(one, row))
             # Of a set that is owed another part may become so: since when it is stays.
             since_ns = min((one.from_ns for one in same), default=row.from_ns)
-            due_ns = since_ns + int(within_s * 1e9)
-            now = replace(row, from_ns=since_ns, due_ns=due_ns)
+            now = replace(row, from_ns=since_ns, due_ns=since_ns + int(within_s * 1e9))
             if now not in before:
                 # Each CPU is owed by one row: a debt that is late is found once, whatever of it goes on.
                 self._held = self._held.close(at_ns, set(before) - set(same)).instead(now, same, at_ns)
-            return due_ns
+            return now
 
     def gave_back(self, claim: str, at_ns: int) -> None:
         """Note that it has."""

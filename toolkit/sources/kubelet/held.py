@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from toolkit.kubernetes.feature_gates import POD_LEVEL_RESOURCES
 from toolkit.model.claims import Claim, Isolation, SubjectKind
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.held import FOREVER_NS, Held, Why
+from toolkit.model.held import Held, Why
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import MissingPart, NodeReading, RuntimeContainer
 from toolkit.model.state_files import CpuEntry, KnownContainer, StateReading
@@ -276,15 +276,6 @@ def _own_set(promise: Promise) -> CpuSet:
     return CpuSet() if not has or has == promise.state else has
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Late:
-    """A container that the kubelet has not asked a new set for yet. :param since_ns: CLOCK_MONOTONIC."""
-
-    state: CpuSet
-    asked: CpuSet
-    since_ns: int
-
-
 class PoolChanges:
     """When the shared pool became what it is, by the time at which the kubelet wrote its file: the file is read later.
 
@@ -311,68 +302,6 @@ class PoolChanges:
         return at_ns if before is None else max(before[1], at_ns)
 
 
-class Reconciles:
-    """Of one node, from reading to reading."""
-
-    def __init__(self) -> None:
-        self.late: dict[str, Late] = {}
-        """By cgroup: a name passes from one life to the next while both run."""
-        self._asked: dict[str, CpuSet] = {}
-        """What each claim's container was asked to have, as far as anything knows."""
-
-    def in_force(
-        self,
-        held: Holds,
-        freed: CpuSet,
-        within_ns: float,
-        now_ns: int,
-        lost_ns: int | None = None,
-        *,
-        silent: bool = False,
-    ) -> tuple[Claim, CpuSet]:
-        """Return what holds now, and what of it must be given back.
-
-        :param freed: CPUs that the pool may have at any moment. :param within_ns: how long a reconcile may take.
-        :param lost_ns: when a pool that is another one than at the last reading had become so; ``None``: now.
-        :param silent: the state is the file's last word, and it says nothing now: what a container is asked to have
-            since then is a newer one, and nothing has promised it away.
-        """
-        claim, state = held.claim, held.state
-        if state is None:
-            return claim, CpuSet()
-        if claim.pinned_by:  # What the pool wins, and a state file that is silent, are nothing to its program's word.
-            freed, silent = CpuSet(), False
-        asked = self._asked.get(claim.cgroup, state) if held.asked is None else held.asked
-        self._asked[claim.cgroup] = asked
-        if asked == state:
-            self.late.pop(claim.cgroup, None)
-            return replace(claim, cpus=state | freed) if freed else claim, CpuSet()
-        late = self.late.get(claim.cgroup)
-        new = late is None
-        if new and silent:
-            return replace(claim, cpus=state | asked | freed), CpuSet()
-        if late is None or (late.state, late.asked) != (state, asked):
-            since_ns = late.since_ns if late is not None else now_ns if lost_ns is None else lost_ns
-            late = self.late[claim.cgroup] = Late(state=state, asked=asked, since_ns=since_ns)
-        # What is seen for the first time and is too late by then is said once: it was not given back in time.
-        if now_ns - late.since_ns > within_ns and not new:
-            if held.asked is None:
-                self._asked[claim.cgroup] = state  # Nothing says so, and nothing says that it has not.
-            return replace(claim, cpus=state | freed), CpuSet()
-        return replace(claim, cpus=state | asked | freed), asked - state - freed
-
-    def since_ns(self, cgroup: str) -> int | None:
-        """Return since when a life owes what it must give back; ``None``: it owes nothing."""
-        late = self.late.get(cgroup)
-        return None if late is None else late.since_ns
-
-    def keep(self, cgroups: Iterable[str]) -> None:
-        """Forget all lives but these."""
-        kept = frozenset(cgroups)
-        self.late = {cgroup: late for cgroup, late in self.late.items() if cgroup in kept}
-        self._asked = {cgroup: asked for cgroup, asked in self._asked.items() if cgroup in kept}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
     """:param claims: of all that run. :param owed: what of their sets they must give back."""
@@ -385,7 +314,11 @@ class InForce:
     """Of one node, from reading to reading."""
 
     def __init__(self) -> None:
-        self._reconciles = Reconciles()
+        self._late: dict[str, Held] = {}
+        """What lives have by their runtime beyond their state, and since when, by cgroup: a name passes from one life
+        to the next while both run. Also what is too late to be given back in time."""
+        self._asked: dict[str, CpuSet] = {}
+        """What each life was asked to have, as far as anything knows, by cgroup."""
         self._settled: tuple[Followed, CpuSet, Holding] | None = None
         """The last reading and what the pool may have, where nothing waits for a reconcile: no time is in it."""
 
@@ -402,26 +335,59 @@ class InForce:
     ) -> Holding:
         """Return it.
 
-        :param freed, within_ns, lost_ns, silent: see :meth:`Reconciles.in_force`.
-        :param taken: see :meth:`Owned.taken`.
+        :param freed: CPUs that the pool may have at any moment. :param taken: see :meth:`Owned.taken`.
+        :param within_ns: how long a reconcile may take.
+        :param lost_ns: when a pool that is another one than at the last reading had become so; ``None``: now.
+        :param silent: the state is the file's last word, and it says nothing now: what a container is asked to have
+            since then is a newer one, and nothing has promised it away.
         """
         if self._settled is not None and self._settled[0] == now and self._settled[1] == freed and not taken:
             return self._settled[2]
-        claims, owed = [], []
+        claims, owed, since_ns = [], [], now_ns if lost_ns is None else lost_ns
         for one in now.held:
-            claim, back = self._reconciles.in_force(one, freed, within_ns, now_ns, lost_ns, silent=silent)
-            if mine := taken.get(claim.name):
+            claim, back = self.life(one, freed, within_ns, now_ns, since_ns, silent=silent)
+            mine = taken.get(claim.name)
+            if mine:
                 # Of an empty pool it has nothing else.
                 claim, back = (claim, back & mine) if claim.cpus else (replace(claim, cpus=mine), mine)
             claims.append(claim)
             if back:
-                since_ns = self._reconciles.since_ns(claim.cgroup)
-                why, known = Why.TAKEN if mine else Why.OWED, -FOREVER_NS if since_ns is None else since_ns
-                owed.append(Held(claim=claim.name, cgroup=claim.cgroup, cpus=back, why=why, from_ns=known))
-        self._reconciles.keep(claim.cgroup for claim in claims)
+                late = self._late.get(claim.cgroup) or Held(claim=claim.name, cgroup=claim.cgroup)
+                owed.append(replace(late, cpus=back, why=Why.TAKEN if mine else Why.OWED))
+        kept = {claim.cgroup for claim in claims}
+        self._late = {cgroup: row for cgroup, row in self._late.items() if cgroup in kept}
+        self._asked = {cgroup: asked for cgroup, asked in self._asked.items() if cgroup in kept}
         found = Holding(claims=tuple(claims), owed=tuple(owed))
-        self._settled = None if taken or silent or self._reconciles.late else (now, freed, found)
+        self._settled = None if taken or silent or self._late else (now, freed, found)
         return found
+
+    def life(
+        self, held: Holds, freed: CpuSet, within_ns: int, now_ns: int, lost_ns: int, *, silent: bool
+    ) -> tuple[Claim, CpuSet]:
+        """Return what one life holds now, and what of it must be given back."""
+        claim, state = held.claim, held.state
+        if state is None:
+            return claim, CpuSet()
+        if claim.pinned_by:  # What the pool wins, and a state file that is silent, are nothing to its program's word.
+            freed, silent = CpuSet(), False
+        asked = self._asked.get(claim.cgroup, state) if held.asked is None else held.asked
+        self._asked[claim.cgroup] = asked
+        if asked == state:
+            self._late.pop(claim.cgroup, None)
+            return replace(claim, cpus=state | freed) if freed else claim, CpuSet()
+        before = self._late.get(claim.cgroup)
+        if before is None and silent:
+            return replace(claim, cpus=state | asked | freed), CpuSet()
+        since_ns, more = lost_ns if before is None else before.from_ns, asked - state
+        self._late[claim.cgroup] = Held(
+            claim=claim.name, cgroup=claim.cgroup, cpus=more, why=Why.OWED, from_ns=since_ns
+        )
+        # What is seen for the first time and is too late by then is said once: it was not given back in time.
+        if before is not None and now_ns - since_ns > within_ns:
+            if held.asked is None:
+                self._asked[claim.cgroup] = state  # Nothing says so, and nothing says that it has not.
+            return replace(claim, cpus=state | freed), CpuSet()
+        return replace(claim, cpus=state | asked | freed), more - freed
 
 
 class Owned:

@@ -253,6 +253,17 @@ def test_a_debt_that_is_cancelled_leaves_the_set_whole(node: Node, monkeypatch: 
     assert published == [("0", "1"), ("0-1", "")]
 
 
+def test_what_is_owed_by_another_kind_of_promise_is_told_anew(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim of the pool is exclusive now: it is watched anew, and CPU 1 is not its own without a bound."""
+    node.say(node.claim("a", "0-1"), held=(owes("a", "1"),), give_back_s=60.0)
+    published: list[str] = []
+    monkeypatch.setattr(node.observer, "give_back", lambda _name, cpus, _until_ns: published.append(str(cpus)))
+    node.say(node.claim("a", "0-1", isolation=Isolation.CONTAINER), held=(owes("a", "1"),), give_back_s=60.0)
+    assert published == ["1"]
+    node.say(node.claim("a", "0-1", isolation=Isolation.CONTAINER), held=(owes("a", "1"),), give_back_s=60.0)
+    assert published == ["1"]
+
+
 def test_cpus_that_another_owns_by_now_have_no_time(node: Node) -> None:
     """Whatever time there was before: from then on, and since then as long as they are not given back."""
     node.say(node.claim("a", "0-1"), held=(owes("a", "1"),), give_back_s=60.0)

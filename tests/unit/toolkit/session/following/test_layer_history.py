@@ -65,8 +65,8 @@ def test_a_set_is_given_back_once_from_its_first_sight_on() -> None:
     """Another reading of the same does not move the limit; when it has been given back, when is history."""
     history = LayerHistory("kubelet")
     row = Held(claim="be/main", cpus=CpuSet.parse("3"), why=Why.OWED, from_ns=10 * SECOND)
-    assert history.owes(row, 15.0, 10 * SECOND) == 25 * SECOND
-    assert history.owes(replace(row, from_ns=12 * SECOND), 15.0, 12 * SECOND) == 25 * SECOND
+    assert history.owes(row, 15.0, 10 * SECOND).due_ns == 25 * SECOND
+    assert history.owes(replace(row, from_ns=12 * SECOND), 15.0, 12 * SECOND).due_ns == 25 * SECOND
     (one,) = history.node_evidence(5 * SECOND, 8 * SECOND).held
     assert (one.from_ns, one.due_ns, one.to_ns) == (5 * SECOND, 20 * SECOND, FOREVER_NS)
     history.gave_back("be/main", 14 * SECOND)

@@ -73,13 +73,13 @@ def test_a_pool_that_shrinks_again_has_no_more_time(node: Node) -> None:
     node.read()
     node.state("0", db="2-3", new="1")
     node.read()
-    (first,) = node.source._since._in_force._reconciles.late.values()
+    (first,) = node.source._since._in_force._late.values()
     node.state("1", db="2-3", new="0")
     reading = node.read()
-    (second,) = node.source._since._in_force._reconciles.late.values()
+    (second,) = node.source._since._in_force._late.values()
 
     assert back(reading) == {"web/app": "0"}
-    assert second.since_ns == first.since_ns
+    assert second.from_ns == first.from_ns
     assert second != first
 
 

@@ -20,7 +20,7 @@ from toolkit.model.node_reading import UNIFIED
 from toolkit.sources.kubelet.evidence import had_own
 from toolkit.sources.kubelet.files.cgroups import ControlWords, hierarchies
 from toolkit.sources.kubelet.follow import KubeletSource
-from toolkit.sources.kubelet.held import Reconciles
+from toolkit.sources.kubelet.held import InForce
 from toolkit.sources.kubelet.json_parts import number
 
 OTHER = "dd" * 32
@@ -161,13 +161,13 @@ def test_who_owned_cpus_is_worked_out_where_something_is_said_anew(node: Node, m
 def test_what_is_held_is_worked_out_while_somebody_owes(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Time is in it then, although nothing is said anew; it is not where each has what the state file says."""
     held = list[str]()
-    in_force = Reconciles.in_force
+    life = InForce.life
 
-    def counted(known: Reconciles, one: Any, *others: Any, **more: Any) -> Any:
+    def counted(known: InForce, one: Any, *others: Any, **more: Any) -> Any:
         held.append(one.claim.name)
-        return in_force(known, one, *others, **more)
+        return life(known, one, *others, **more)
 
-    monkeypatch.setattr(Reconciles, "in_force", counted)
+    monkeypatch.setattr(InForce, "life", counted)
     first = node.read()
     assert (held, cpus(first)) == ([], {"db/main": "2-3", "web/app": "0-1"})
 
