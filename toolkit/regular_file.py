@@ -51,7 +51,7 @@ def read_regular(path: Path | str, most_bytes: int) -> bytes:
 
     :raises OSError: as :func:`open_regular`; or it is longer.
     """
-    with open_regular(path) as file:
+    with os.fdopen(regular_descriptor(path), "rb") as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"more than {most_bytes} bytes", str(path))

@@ -105,9 +105,9 @@ class Connection:
         from google.protobuf.message import DecodeError
 
         if method not in self._stubs:
-            self._stubs[method] = self._open().unary_unary(
+            self._stubs[method] = (self._channel or self._open()).unary_unary(
                 f"/{self._service}/{method}",
-                request_serializer=lambda message: message.SerializeToString(),
+                request_serializer=self._classes[request].SerializeToString,
                 response_deserializer=bytes,
             )
         try:
@@ -120,16 +120,14 @@ class Connection:
             raise InputError(f"{self._where} {method}", "an answer that is no such message", f"a {response}") from None
 
     def _open(self) -> Any:
-        """Return the channel. :raises InputError: there is no socket: gRPC needs a millisecond to find that out."""
-        if self._channel is None:
-            _look(self.path)
-            options = (
-                ("grpc.max_receive_message_length", MAX_BYTES),
-                ("grpc.default_authority", "localhost"),  # Go's servers refuse the path of a socket as an authority
-                ("grpc.enable_retries", 0),
-            )
-            path = quote(os.fsencode(self.path))
-            self._channel = self._grpc.insecure_channel(f"unix:{path}", options=options)
+        """Open the channel. :raises InputError: there is no socket: gRPC needs a millisecond to find that out."""
+        _look(self.path)
+        options = (
+            ("grpc.max_receive_message_length", MAX_BYTES),
+            ("grpc.default_authority", "localhost"),  # Go's servers refuse the path of a socket as an authority
+            ("grpc.enable_retries", 0),
+        )
+        self._channel = self._grpc.insecure_channel(f"unix:{quote(os.fsencode(self.path))}", options=options)
         return self._channel
 
     @property

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from toolkit.model.serde import to_data
-from toolkit.sources.kubelet.promises.node import NodeClaims, Promise
+from toolkit.sources.kubelet.promises.node import NodeClaims
+from toolkit.sources.kubelet.promises.pod import Promise
 from toolkit.sources.kubelet.subjects import bare_claim
 
 SCHEMA = "pinproof.claims/1"

@@ -42,10 +42,10 @@ from toolkit.model.state_files import KnownContainer, StateReading
 from toolkit.sources.kubelet.gauges import manager_gauges
 from toolkit.sources.kubelet.json_parts import items, mapping, number, parsed, text
 from toolkit.sources.kubelet.machine import STATIC, captured_topology, device_places
-from toolkit.sources.kubelet.pod_paths import CONMON, expand
+from toolkit.sources.kubelet.pod_paths import CONMON, class_above, expand
 from toolkit.sources.kubelet.pods import is_over, pod_documents, requested
-from toolkit.sources.kubelet.promises.node import NodeClaims, Promise, class_of
-from toolkit.sources.kubelet.promises.pod import asked_of
+from toolkit.sources.kubelet.promises.node import NodeClaims
+from toolkit.sources.kubelet.promises.pod import Promise, asked_of
 from toolkit.sources.kubelet.subjects import (
     PAUSE,
     Rows,
@@ -644,7 +644,7 @@ def had_own(promise: Promise, found: NodeClaims) -> CpuSet:
     if promise.in_state or promise.state is None or subject.kind is not SubjectKind.CONTAINER or not static:
         return CpuSet()
     cpus = parsed(asked.cpus or "") or CpuSet()
-    guaranteed = not class_of("/".join(subject.cgroup.split("/")[:-2]))
+    guaranteed = not class_above(subject.cgroup)
     whole = asked.shares == milli_to_shares(1000 * len(cpus)) and not cpus & promise.state
     return cpus if guaranteed and whole else CpuSet()
 

@@ -48,8 +48,8 @@ from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.pods import StaticPods, allocations
 from toolkit.sources.kubelet.promises.class_weight import with_bounds
-from toolkit.sources.kubelet.promises.node import COSTS, NodeClaims, node_claims
-from toolkit.sources.kubelet.promises.pod import asked_of, enforced
+from toolkit.sources.kubelet.promises.node import COSTS, NodeClaims, enforced, node_claims
+from toolkit.sources.kubelet.promises.pod import asked_of
 from toolkit.sources.kubelet.reading import NOTHING, reading_of, says_anything
 from toolkit.sources.kubelet.state_file import HeldState, Stated, not_read
 from toolkit.sources.live_source import EVERY_S, SourceReading
@@ -93,11 +93,11 @@ class KubeletSource:
         now_ns = time.monotonic_ns()
         node = LiveNode(self._places, self._memory.kubelet)
         tops = hierarchies(node.root)
-        words = ControlWords(tops, self._memory.kept)
+        words = self._memory.words(tops)
         last = None if self._facts.last is None else self._facts.last[1]
         self._memory.answers.need_not_ask(self._memory.turns.spared(last, words))
         measures = self._places.metrics is not None and now_ns >= self._since.gauges_due_ns
-        unmeasured = self._memory.read(node, tops, metrics=measures)
+        unmeasured = self._memory.read_parts(node, tops, metrics=measures)
         now = self._facts.of(node, now_ns)
         self._signs.look(node.kubelet_root, node.root, tops, now.reading.cgroups)
         self._memory.turns.take(now)
@@ -123,9 +123,10 @@ class Memory:
         self.tree = PodTree(kept)
         self.answers, self.turns = Answers(), Turns()
         self._about: tuple[dict[str, Any], bytes] = {}, b"{}"
+        self._words: tuple[Tops, ControlWords] = (), ControlWords((), kept)
         self._cpusets: dict[str, bytes] = {}
 
-    def read(self, node: LiveNode, tops: Tops, *, metrics: bool) -> str | None:
+    def read_parts(self, node: LiveNode, tops: Tops, *, metrics: bool) -> str | None:
         """Read what claims that are followed need: no threads, of control files those of CPUs, of the machine which
         CPUs are online.
 
@@ -153,6 +154,12 @@ class Memory:
         node.end()
         node.files["capture.json"] = self.about(node.about() | {"log_names": logs})
         return unmeasured
+
+    def words(self, tops: Tops) -> ControlWords:
+        """Return what reads the control files of these hierarchies."""
+        if self._words[0] != tops:
+            self._words = tops, ControlWords(tops, self.kept)
+        return self._words[1]
 
     def cpusets(self, hierarchies: Tops) -> dict[str, bytes]:
         """Read the tree; a container whose file says something new is asked for in the same reading, spared or not.
@@ -333,20 +340,21 @@ class _Since:
         """
         reading, found, within_ns = now.reading, now.found, wait_ns(now.found.settings)
         freed, taken = self._owned.freed(now), self._owned.taken(now, words)
-        pool = found.cpu.default if found.cpu is not None and held.speaks else None
+        speaks = held.speaks
+        pool = found.cpu.default if found.cpu is not None and speaks else None
         lost_ns = self._pool.at(pool, node.written_ago_s(), now_ns)
         holding = self._in_force.of(now, freed, taken, within_ns, now_ns, lost_ns, silent=held.silent)
         beside = (with_bounds(one, found.burstable, time.time()) for one in now.beside)
         limited, unlimited = enforced((*holding.claims, *beside), words.limits_huge_pages)
-        file = found.cpu if held.speaks else None
+        file = found.cpu if speaks else None
         entered = self._entered.of(file)
         return SourceReading(
             claims=replace(found.claims, claims=limited),
-            held=(*holding.owed, *now.making, *(now.forgotten if held.speaks else ())),
+            held=(*holding.owed, *now.making, *(now.forgotten if speaks else ())),
             give_back_s=found.settings.reconcile_s + SLACK_S,
-            layers=_layers(now, now_ns, lost_ns, asked_ns, silent=not held.speaks),
+            layers=_layers(now, now_ns, lost_ns, asked_ns, silent=not speaks),
             state_files=self._stated.of(now, held, now_ns, within_ns, node.times),
-            state_folder=node.places.target(node.kubelet_root),
+            state_folder=node.kubelet_folder,
             cpu_settings=self._cpu_settings(node, found.claims, now_ns),
             gauges=None
             if unmeasured is None

@@ -27,9 +27,10 @@ from toolkit.sources.kubelet.evidence import asked_cpus, had_own, layers_of, sta
 from toolkit.sources.kubelet.files.cgroups import ControlWords
 from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.machine import STATIC
+from toolkit.sources.kubelet.pod_paths import class_above
 from toolkit.sources.kubelet.pods import allocations, manifests, may_wait, requested
-from toolkit.sources.kubelet.promises.node import NodeClaims, Promise, class_of
-from toolkit.sources.kubelet.promises.pod import own_cpus
+from toolkit.sources.kubelet.promises.node import NodeClaims
+from toolkit.sources.kubelet.promises.pod import Promise, own_cpus
 from toolkit.sources.kubelet.subjects import Lost, Subject, lost, rows_of
 
 RUNNING = ("running", "")
@@ -258,7 +259,7 @@ def forgotten(reading: NodeReading, found: NodeClaims, running: Sequence[Promise
         subject, uid = promise.subject, promise.subject.pod_uid
         pod = asked_for.pods.get(uid) if uid in allocated or uid in here else None
         container = pod.container(subject.container) if pod is not None and uid not in asked_for.in_force else None
-        if pod is None or container is None or class_of("/".join(subject.cgroup.split("/")[:-2])):
+        if pod is None or container is None or class_above(subject.cgroup):
             continue
         count = own_cpus(pod, container, gates)
         if count and promise.claim is not None:

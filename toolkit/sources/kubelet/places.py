@@ -6,6 +6,7 @@ Source: Kubernetes documentation "Local Files And Paths Used By The Kubelet"; ku
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,10 +52,14 @@ class Places:
         """
         if str(self.root) == "/":
             return Path("/", path)
-        # The longest beginning that exists, without links; what is behind it is only named. A path that is longer than
-        # any may be is too long for whatever opens it.
-        parts = path[: _LONGEST + 1].strip("/").split("/")
-        tree, place, rest = SysTree(self.root), self.root.absolute(), parts
+        # A path that is longer than any may be is too long for whatever opens it.
+        root, inside = self.root.absolute(), path[: _LONGEST + 1].strip("/")
+        with suppress(ValueError):  # A name that no file has: nothing is there.
+            if os.path.realpath(root / inside) == f"{os.path.realpath(root)}/{inside}":
+                return root / inside  # No link is on the way, and nothing that leads up.
+        # The longest beginning that exists, without links; what is behind it is only named.
+        parts = inside.split("/")
+        tree, place, rest = SysTree(self.root), root, parts
         for count in range(len(parts), 0, -1):
             found = tree.resolved("/".join(parts[:count]))
             if found is not None:

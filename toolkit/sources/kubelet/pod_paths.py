@@ -80,6 +80,18 @@ def place_of(path: str) -> Place | None:
     return None
 
 
+def class_of(path: str) -> str:
+    """Return the QoS class whose cgroup a path is; empty: none's. Guaranteed pods are in the cgroup of all pods."""
+    above, _, name = path.rstrip("/").rpartition("/")
+    found = QOS.fullmatch(name) if above and root_of(path) == above else None
+    return found[1] if found else ""
+
+
+def class_above(cgroup: str) -> str:
+    """Return the QoS class of the pod in which a container's cgroup is; empty: it is Guaranteed, or in none."""
+    return class_of("/".join(cgroup.split("/")[:-2]))
+
+
 def pods_root(paths: Iterable[str]) -> str | None:
     """Return the cgroup of all pods on a node that has these cgroups.
 

@@ -73,7 +73,11 @@ Tops = tuple[tuple[str, Path], ...]
 
 def hierarchies(root: Path) -> Tops:
     """Return name and mount of each hierarchy; the one of a v2 host has no name, whatever cgroups it has are named."""
-    names = [name for name in sorted(V1 | {UNIFIED}) if presence.is_dir(root / name)]
+    try:
+        there = (V1 | {UNIFIED}).intersection(path.name for path in root.iterdir())
+    except OSError:  # What may not be listed may be looked into.
+        there = V1 | {UNIFIED}
+    names = [name for name in sorted(there) if presence.is_dir(root / name)]
     if not any(name in V1 for name in names) or presence.exists(root / "cgroup.controllers"):
         return (("", root),)
     return tuple((name, root / name) for name in names)

@@ -47,7 +47,7 @@ from toolkit.sources.kubelet.files.process import (
     allocates,
     is_apart,
     kubelet_version,
-    process_arguments,
+    start_ticks,
     started_s,
     version_of,
 )
@@ -132,8 +132,9 @@ class LiveNode:
         self._process = KubeletProcess() if process is None else process
         self.pid = self._process.pid(self.proc)
         """Of the kubelet; ``None``: none runs."""
-        self.began_s = None if self.pid is None else started_s(self.proc, self.pid)
-        said = self._process.said(None if self.pid is None else process_arguments(self.proc, self.pid))
+        self._ticks = None if self.pid is None else start_ticks(self.proc, self.pid)
+        self.began_s = None if self._ticks is None else started_s(self._ticks)
+        said = self._process.said(self._process.words)
         self.version = "" if self.pid is None else version_of(self.pid, self.proc)
         self.told = bool(said)
         """Whether its command line says which file it reads: none that it does not name. One that ends has no words."""
@@ -144,6 +145,8 @@ class LiveNode:
             self.flags = read_flags(self.arguments or ())
             self._understood = tuple(self.arguments or ())
         self.kubelet_root = places.kubelet_root or places.below(self.flags.root_directory or DEFAULT_ROOT)
+        self.kubelet_folder = places.target(self.kubelet_root)
+        """The same without links."""
 
     def about(self) -> dict[str, Any]:
         """Return what a capture says of itself, in texts and mappings of texts."""
@@ -175,8 +178,14 @@ class LiveNode:
         for part in parts:
             self.miss(part, f"{self.places.of_node(self.root)}: no kubepods cgroup")
 
-    def _file(self, part: str, path: Path, name: str) -> bytes | None:
-        data, problem = read_bytes(self.places.target(path))
+    def _own(self, name: str) -> Path:
+        """Return where an entry of the kubelet's folder is on this machine, without links."""
+        found = self.kubelet_folder / name
+        return self.places.target(self.kubelet_root / name) if os.path.islink(found) else found  # noqa: PTH114 a name too long is none
+
+    def _file(self, part: str, path: Path, name: str, place: Path | None = None) -> bytes | None:
+        """Take a file. :param path: for people. :param place: without links; ``None``: it is looked for."""
+        data, problem = read_bytes(self.places.target(path) if place is None else place)
         if data is None:
             self.miss(part, f"{self.places.of_node(path)}: {problem}")
         else:
@@ -186,14 +195,14 @@ class LiveNode:
     def _written_s(self, name: str) -> float | None:
         """Return when a state file was written last; ``None``: it does not exist."""
         with contextlib.suppress(OSError):
-            return self.places.target(self.kubelet_root / name).lstat().st_mtime
+            return self._own(name).lstat().st_mtime
         return None
 
     def read_states(self) -> None:
         """Take the managers' state files."""
         self.times["state_read"] = time.time()
         for part, name, when in (("cpu", CPU_FILE, STATE_WRITTEN), ("memory", MEMORY_FILE, MEMORY_WRITTEN)):
-            self._file(f"{part}_state", self.kubelet_root / name, f"kubelet/{name}")
+            self._file(f"{part}_state", self.kubelet_root / name, f"kubelet/{name}", self._own(name))
             # Asked after the file was read, so that what was read is no younger.
             if (written_s := self._written_s(name)) is not None:
                 self.times[when] = written_s
@@ -219,10 +228,11 @@ class LiveNode:
 
         In this order: what is allocated between the two readings is in force in neither.
         """
+        always = allocates(self.version)
         for part in ("actuated_pods", "allocated_pods"):
-            path = self.kubelet_root / f"{part}_state"
-            if allocates(self.version) or os.path.lexists(self.places.target(path)):
-                self._file(part, path, f"kubelet/{part}_state")
+            name, place = f"{part}_state", self._own(f"{part}_state")
+            if always or os.path.lexists(place):
+                self._file(part, self.kubelet_root / name, f"kubelet/{name}", place)
 
     def read_pinners(self) -> None:
         """Take what programs beside the kubelet say that they have pinned, where there are any."""
@@ -252,7 +262,7 @@ class LiveNode:
         """
         folder, names = self.kubelet_root / "pods", []
         try:
-            with os.scandir(os.fsencode(self.places.target(folder))) as found:
+            with os.scandir(os.fsencode(self._own("pods"))) as found:
                 names = sorted(entry.name for entry in found if entry.is_dir(follow_symlinks=False))
         except FileNotFoundError:
             pass
@@ -295,7 +305,7 @@ class LiveNode:
             except InputError as error:
                 self.miss("config", str(error))
         edited = edited_since((*found.values(), inside), self.began_s)
-        now = self._process.configured(self.proc, {} if edited else now)
+        now = self._process.configured(self._ticks, {} if edited else now)
         if edited and not now:
             self.miss("config", f"{self.places.of_node(edited)}: {EDITED}")
         self.files |= now

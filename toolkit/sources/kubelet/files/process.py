@@ -72,10 +72,16 @@ def is_kubelet(proc: Path, pid: int) -> bool:
     One that only prints its version does not, and neither does one that has no words: it has ended, or is still taking
     its program's place (exec).
     """
+    return kubelet_words(proc, pid) is not None
+
+
+def kubelet_words(proc: Path, pid: int) -> tuple[str, ...] | None:
+    """Return the arguments of a process that is a kubelet (:func:`is_kubelet`), as far as they can be read."""
     if not _is_called(proc, pid, (b"kubelet",)):
-        return False
+        return None
     words = small_file(f"{proc}/{pid}/cmdline")
-    return words is None or (words != b"" and serves(arguments_of(words.decode("utf-8", "replace"))))
+    found = arguments_of((words or b"").decode("utf-8", "replace"))
+    return found if words is None or (words and serves(found)) else None
 
 
 def embedding(proc: Path) -> str:
@@ -107,11 +113,8 @@ def start_ticks(proc: Path, pid: int) -> int | None:
     return ticks_of((small_file(f"{proc}/{pid}/stat") or b"").decode("utf-8", "replace"))
 
 
-def started_s(proc: Path, pid: int) -> float | None:
-    """Return when a process of this machine started, by the clock that dates files; ``None``: it is gone."""
-    ticks = start_ticks(proc, pid)
-    if ticks is None:
-        return None
+def started_s(ticks: int) -> float:
+    """Return when a process of this machine started, by the clock that dates files. :param ticks: its."""
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + (ticks + 1) / os.sysconf("SC_CLK_TCK")
 
 
@@ -125,6 +128,8 @@ class KubeletProcess:
 
     def __init__(self) -> None:
         self._pid: int | None = None
+        self.words: tuple[str, ...] | None = None
+        """Of its command line, without its own name, when it was looked at last; ``None``: none runs."""
         self._searched_s = 0.0
         self._said: tuple[str, ...] | None = None
         self._started: tuple[int, int] | None = None
@@ -136,8 +141,11 @@ class KubeletProcess:
     def pid(self, proc: Path) -> int | None:
         """Return the process; ``None``: none runs."""
         now_s = time.monotonic()
-        if self._pid is None or now_s - self._searched_s >= SEARCH_S or not is_kubelet(proc, self._pid):
+        again = self._pid is not None and now_s - self._searched_s < SEARCH_S
+        self.words = kubelet_words(proc, self._pid) if again and self._pid is not None else None
+        if self.words is None:
             self._pid, self._searched_s = kubelet_pid(proc), now_s
+            self.words = None if self._pid is None else process_arguments(proc, self._pid)
         return self._pid
 
     def said(self, arguments: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -154,15 +162,15 @@ class KubeletProcess:
             self._version = self._pid, ask()
         return self._version[1]
 
-    def configured(self, proc: Path, files: dict[str, bytes]) -> dict[str, bytes]:
+    def configured(self, ticks: int | None, files: dict[str, bytes]) -> dict[str, bytes]:
         """Return the files of the configuration with which the kubelet runs: it reads them when it starts, then never.
 
         What is edited later is in force from its next start on; while none runs what was in force before holds.
 
+        :param ticks: when it started (:func:`start_ticks`).
         :param files: as they are now: those of a kubelet that is seen for the first time, or whose start nothing says.
         """
         if self._pid is not None:
-            ticks = start_ticks(proc, self._pid)
             started = None if ticks is None else (self._pid, ticks)
             if started is None or started != self._started or not self._config:
                 self._started, self._config = started, {} if started is None else files

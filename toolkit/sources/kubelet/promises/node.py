@@ -5,44 +5,39 @@ Source: docs/facts.md K-quota, K-shares, K-pod, K-kubelet-4; KEP-5526 "ResourceI
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from toolkit.allocation.cgroup_values import CpuValues, container_values, milli_to_shares
+from toolkit.allocation.cgroup_values import milli_to_shares
 from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
 from toolkit.allocation.node import Node
-from toolkit.allocation.promised import Promised, promised
-from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
-from toolkit.allocation.topology.manager import NONE, POD_SCOPE, SINGLE_NUMA_NODE
+from toolkit.allocation.topology.manager import NONE
 from toolkit.kubernetes.feature_gates import POD_LEVEL_RESOURCES
 from toolkit.kubernetes.kubelet_fields import field_lines, unread_lines
-from toolkit.kubernetes.pod import CPU, Pod
-from toolkit.kubernetes.releases import API_STATES_NODE_0
+from toolkit.kubernetes.pod import CPU
 from toolkit.model.claims import (
     NO_QUOTA,
-    AssignedDevice,
     Claim,
     ClaimSet,
-    DeviceScope,
-    Isolation,
     SubjectKind,
     pod_claim_name,
     qos_claim_name,
 )
 from toolkit.model.cpu_units import MIN_SHARES
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.layers import ApiCpus
-from toolkit.model.node_reading import Asked, MissingPart, NodeReading
+from toolkit.model.evidence.following import LIMITS
+from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.crio import Hooked
 from toolkit.sources.kubelet.configuration import Settings, other_version, settings
+from toolkit.sources.kubelet.files.cgroups import files_of
 from toolkit.sources.kubelet.files.pinners import PART
 from toolkit.sources.kubelet.gauges import unread
-from toolkit.sources.kubelet.json_parts import parsed
-from toolkit.sources.kubelet.machine import captured_topology, modelled_node, with_reserved
-from toolkit.sources.kubelet.pod_paths import QOS, place_of, root_of
+from toolkit.sources.kubelet.machine import STATIC, captured_topology, modelled_node, with_reserved
+from toolkit.sources.kubelet.pod_paths import class_above, class_of, place_of
 from toolkit.sources.kubelet.pods import (
+    Requested,
     allocations,
     contradicted,
     manifests,
@@ -52,32 +47,11 @@ from toolkit.sources.kubelet.pods import (
     requested,
 )
 from toolkit.sources.kubelet.promises.class_weight import NOTHING, ClassSum, class_sum, read_s
-from toolkit.sources.kubelet.promises.crio import CrioPods, unjudged, with_hooked
-from toolkit.sources.kubelet.promises.pinned import in_force, pinned_words, with_pinned
-from toolkit.sources.kubelet.promises.pod import (
-    Has,
-    Owners,
-    Versions,
-    agreed,
-    asked_of,
-    enforced,
-    has_file_in,
-    huge_pages_of_container,
-    huge_pages_of_pod,
-    least_high_bytes,
-    left_to_pods,
-    may_keep,
-    memory_of,
-    not_known,
-    taken,
-    untold,
-    with_kept,
-    with_kept_of_pod,
-)
+from toolkit.sources.kubelet.promises.crio import CrioPods, unjudged
+from toolkit.sources.kubelet.promises.pinned import pinned_words
+from toolkit.sources.kubelet.promises.pod import PodFacts, PodPromises, Promise, Terms, Versions, apart, pod_promises
 from toolkit.sources.kubelet.subjects import (
     Subject,
-    bare_claim,
-    by_pod_cgroup,
     driver_in_use,
     lasting,
     leftovers,
@@ -88,27 +62,14 @@ from toolkit.sources.kubelet.subjects import (
     subjects,
     unreadable,
 )
-from toolkit.sources.pinned import Pinned
-from toolkit.text.names import from_text, printable, to_path
+from toolkit.sources.pinned import PinnedWords
+from toolkit.text.names import from_text, to_path
+from toolkit.text.wording import count
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
-    """What one subject was promised. :param state: CPUs by the state file; ``None``: it says nothing about it.
-
-    :param api_cpus: how pod-resources means the CPUs of a container.
-    :param pinned: the word of a program beside the kubelet that holds, where there is one: no CPUs of the state file
-        are promised then.
-    """
-
-    subject: Subject
-    claim: Claim | None
-    state: CpuSet | None
-    in_state: bool
-    pod_cpus: CpuSet | None = None
-    state_mems: CpuSet | None = None
-    api_cpus: ApiCpus = ApiCpus.OWN
-    pinned: Pinned | None = None
+Has = Callable[[str, int], bool]
+"""Whether a cgroup (its path) has a limit of huge pages of this size (bytes)."""
+_SHOWN = 3
+"""Names in a line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,56 +96,128 @@ def node_claims(reading: NodeReading, has: Has | None = None) -> NodeClaims:
     known = with_reserved(settings(reading), reading)
     cpu = None if reading.cpu_state is None else named(cpu_state_file(reading.cpu_state), reading)
     memory = None if reading.memory_state is None else memory_state_file(reading.memory_state)
-    found = subjects(reading)
-    lesser = frozenset(one.pod_uid for one in found if class_of("/".join(one.cgroup.split("/")[:-2])))
-    maker = _Maker(reading, known, None if _problem(cpu) else cpu, None if _problem(memory) else memory, lesser)
-    promises = tuple(maker.promise(subject) for subject in found)
+    found, tree = subjects(reading), merged_tree(reading)
+    made = _made(reading, known, None if _problem(cpu) else cpu, None if _problem(memory) else memory, found, tree)
+    rows = {uid: iter(one.promises) for uid, one in made.pods.items()}
+    promises = tuple(next(rows[one.pod_uid]) for one in found)
     own = tuple(promise.claim for promise in promises if promise.claim is not None)
-    every = own + maker.pod_claims(promises) + maker.parent_claims(promises)
+    every = own + _apart(one for pod in made.pods.values() for one in pod.claims)
+    if made.requested.pods and not known.problem and not made.contested:
+        every += parent_claims(reading, tree, [claim.cgroup for claim in own], made)
     limited, unlimited = enforced(every, has or has_file_in(reading))
     promises = _with_claims(promises, limited)
-    tree = merged_tree(reading)
     root = root_in_use(tree, found, driver_in_use(reading, known))
-    claims = ClaimSet(
-        claims=limited,
-        reserved_cpus=known.reserved,
-        strict_reservation=known.strict and bool(known.reserved),
-        pods_root=None if root is None else from_text(root),
-        reconcile_period_s=known.reconcile_s,
-    )
+    left_out = (*lasting(reading, [promise.subject for promise in promises]), *leftovers(tree, found, root))
     missing = [with_cost(part.part, part.reason) for part in reading.missing if part.part != PART]
-    missing += (*left_to_pods(maker.untold), *unlimited, *not_known(own, maker.pods, maker.partial))
-    missing += (*lasting(reading, [promise.subject for promise in promises]), *leftovers(tree, found, root))
-    missing += (*unreadable(reading, found), *unjudged(maker.hooked))
-    missing += not_promised(sorted({one.pod for one in found if one.pod_uid in maker.contested}))
-    for part, problem in (
-        ("config", known.problem if reading.config or reading.kubelet_flags else ""),
-        *(("config_fields", line) for line in field_lines(known.odd, maker.versions.said)),
-        *(("config_fields", line) for line in unread_lines(known.odd, known.config.feature_gates)),
-        ("version", other_version(reading.kubelet_version)),
-        ("version", maker.versions.unsaid(promise.subject.pod_uid for promise in promises if promise.in_state)),
-        ("reserved_cpus", known.reserved_problem),
-        ("alignments", maker.unaligned or maker.unasked(promises)),
-        ("parents", "" if maker.pods or known.problem or not own else "no request of a pod is known"),
-        ("names", maker.owners.unknown(found)),
-        ("cpu_state", _problem(cpu)),
-        ("memory_state", _problem(memory)),
-        ("metrics", "" if reading.metrics is None else unread(reading.metrics)),
-        *problems(reading),
-        *((PART, problem) for problem in (*maker.pinned.problems, maker.pinned.unread)),
-    ):
-        if problem:
-            missing.append(with_cost(part, problem))
-    said = tuple(dict.fromkeys(missing))
+    missing += _limits_missing(made, own, unlimited)
+    missing += (*left_out, *unreadable(reading, found), *unjudged(_hooked(made, found)))
+    missing += not_promised(sorted({one.pod for one in found if one.pod_uid in made.contested}))
+    wrong = (*_problems(reading, known, made, promises), ("cpu_state", _problem(cpu)))
+    wrong += (("memory_state", _problem(memory)), *_of_beside(reading, made.words))
+    missing += [with_cost(part, problem) for part, problem in wrong if problem]
     return NodeClaims(
-        claims=claims,
+        claims=ClaimSet(
+            claims=limited,
+            reserved_cpus=known.reserved,
+            strict_reservation=known.strict and bool(known.reserved),
+            pods_root=None if root is None else from_text(root),
+            reconcile_period_s=known.reconcile_s,
+        ),
         promises=promises,
         settings=known,
         cpu=cpu,
         memory=memory,
-        missing=said,
-        burstable=maker.burstable,
-        pinners_unread=maker.pinned.unread,
+        missing=tuple(dict.fromkeys(missing)),
+        burstable=made.burstable,
+        pinners_unread=made.words.unread,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """What was made of a reading, pod by pod.
+
+    :param node: the kubelet in the model; why there is none; ``None``: it is not asked.
+    :param requested: without the contested ones. :param contested: see :func:`contradicted`.
+    """
+
+    terms: Terms
+    node: Node | str | None
+    requested: Requested
+    contested: Mapping[str, Mapping[str, frozenset[str]]]
+    burstable: ClassSum
+    words: PinnedWords
+    pods: Mapping[str, PodPromises]
+
+
+def _made(
+    reading: NodeReading,
+    known: Settings,
+    cpu: CpuStateFile | None,
+    memory: MemoryStateFile | None,
+    found: tuple[Subject, ...],
+    tree: Iterable[str],
+) -> _Made:
+    versions = Versions(reading, known.given)
+    asked_for = requested(
+        reading, budgets=known.config.feature_gates[POD_LEVEL_RESOURCES], ignored=versions.may_ignore_budget
+    )
+    contested = {} if known.problem else contradicted(reading, _unsure(reading), known.config)
+    pods = {uid: pod for uid, pod in asked_for.pods.items() if uid not in contested}
+    asked_for = replace(asked_for, pods=pods)
+    static = known.config.cpu_manager_policy == STATIC
+    node = modelled_node(reading, known.config) if pods and static and not known.problem else None
+    model = node if isinstance(node, Node) else None
+    terms = Terms(settings=known, cpu=cpu, versions=versions, crio=CrioPods(reading), node=model)
+    words = pinned_words(reading)
+    facts = _pod_facts(reading, found, tree, asked_for, contested, cpu, memory, words)
+    made = {uid: pod_promises(terms, one) for uid, one in facts.items()}
+    return _Made(
+        terms=terms,
+        node=node,
+        requested=asked_for,
+        contested=contested,
+        burstable=class_sum(reading, pods, asked_for.in_force, asked_for.partial),
+        words=words,
+        pods=made,
+    )
+
+
+def _limits_missing(made: _Made, own: tuple[Claim, ...], unlimited: tuple[MissingPart, ...]) -> tuple[MissingPart, ...]:
+    untold = (name for one in made.pods.values() for name in one.untold)
+    return (*left_to_pods(untold), *unlimited, *not_known(own, made.requested.pods, made.requested.partial))
+
+
+def _hooked(made: _Made, found: Iterable[Subject]) -> dict[str, Hooked]:
+    hooked = {name: one for pod in made.pods.values() for name, one in pod.hooked.items()}
+    return {one.name: hooked[one.name] for one in found if one.name in hooked}
+
+
+def _problems(
+    reading: NodeReading, known: Settings, made: _Made, promises: tuple[Promise, ...]
+) -> tuple[tuple[str, str], ...]:
+    """Return for parts of a node what is wrong with them, or not known; empty: nothing."""
+    versions, pods = made.terms.versions, made.pods.values()
+    asked = made.requested.pods or known.problem or not any(promise.claim is not None for promise in promises)
+    return (
+        ("config", known.problem if reading.config or reading.kubelet_flags else ""),
+        *(("config_fields", line) for line in field_lines(known.odd, versions.said)),
+        *(("config_fields", line) for line in unread_lines(known.odd, known.config.feature_gates)),
+        ("version", other_version(reading.kubelet_version)),
+        ("version", versions.unsaid(promise.subject.pod_uid for promise in promises if promise.in_state)),
+        ("reserved_cpus", known.reserved_problem),
+        ("alignments", _unaligned(known, made.node, sum(one.unasked for one in pods))),
+        ("parents", "" if asked else "no request of a pod is known"),
+        ("names", _unnamed(sum(one.unnamed for one in pods))),
+    )
+
+
+def _of_beside(reading: NodeReading, words: PinnedWords) -> tuple[tuple[str, str], ...]:
+    """Return the same of what is read beside the layers that promise."""
+    return (
+        ("metrics", "" if reading.metrics is None else unread(reading.metrics)),
+        *problems(reading),
+        *((PART, problem) for problem in (*words.problems, words.unread)),
     )
 
 
@@ -207,251 +240,101 @@ def _unsure(reading: NodeReading) -> dict[str, dict[str, Any]]:
     return {uid: manifest for uid, manifest in manifests(reading).items() if uid not in known}
 
 
-class _Maker:
-    def __init__(
-        self,
-        reading: NodeReading,
-        known: Settings,
-        cpu: CpuStateFile | None,
-        memory: MemoryStateFile | None,
-        lesser: frozenset[str],
-    ) -> None:
-        self.reading, self.known, self.cpu, self.memory = reading, known, cpu, memory
-        versions = Versions(reading, known.given)
-        asked_for = requested(
-            reading, budgets=known.config.feature_gates[POD_LEVEL_RESOURCES], ignored=versions.may_ignore_budget
+def _pod_facts(
+    reading: NodeReading,
+    found: Iterable[Subject],
+    tree: Iterable[str],
+    asked_for: Requested,
+    contested: Mapping[str, Mapping[str, frozenset[str]]],
+    cpu: CpuStateFile | None,
+    memory: MemoryStateFile | None,
+    words: PinnedWords,
+) -> dict[str, PodFacts]:
+    """Return what is known of each pod, by UID."""
+    inside: dict[str, list[Subject]] = {}
+    for one in found:
+        inside.setdefault(one.pod_uid, []).append(one)
+    entries: dict[str, dict[str, str]] = {}
+    for entry in cpu.entries if cpu else ():
+        entries.setdefault(entry.pod_uid, {})[entry.container] = entry.cpus
+    own = {entry.pod_uid: entry.cpus for entry in (cpu.pods if cpu else ())}
+    mems: dict[str, dict[str, CpuSet]] = {}
+    for block in memory.entries if memory else ():
+        nodes = mems.setdefault(block.pod_uid, {})
+        nodes[block.container] = nodes.get(block.container, CpuSet()) | block.nodes
+    cgroups: dict[str, list[str]] = {}
+    for path in sorted(tree):
+        place = place_of(path)
+        if place is not None and not place.id:
+            cgroups.setdefault(place.pod_uid, []).append(path)
+    said = rows_of(reading)
+    given = {one.id: row.devices for one in found if one.is_workload and (row := row_of(one, said)) is not None}
+    return {
+        uid: PodFacts(
+            uid=uid,
+            subjects=tuple(mine),
+            requested=asked_for.pods.get(uid),
+            partial=uid in asked_for.partial,
+            before=asked_for.in_force.get(uid),
+            contested=contested.get(uid, {}),
+            entries=entries.get(uid, {}),
+            own=own.get(uid),
+            mems=mems.get(uid, {}),
+            lesser=any(class_above(one.cgroup) for one in mine),
+            pinned=words.by_id,
+            devices=given,
+            cgroups=tuple(cgroups.get(uid, ())),
         )
-        self.contested = {} if known.problem else contradicted(reading, _unsure(reading), known.config)
-        """Values by pod and container of which manifest and runtime say something else."""
-        self.pods = {uid: pod for uid, pod in asked_for.pods.items() if uid not in self.contested}
-        self.in_force, self.partial = asked_for.in_force, asked_for.partial
-        self.burstable = class_sum(reading, self.pods, self.in_force, self.partial)
-        self.owners = Owners(known.config, self.pods, cpu, lesser)
-        self.versions = versions
-        self.pinned = pinned_words(reading)
-        self.crio = CrioPods(reading)
-        self.hooked: dict[str, Hooked] = {}
-        """What CRI-O's hooks promise, by the container's name."""
-        self.rows = rows_of(reading)
-        self.untold: list[str] = []
-        """Containers that request huge pages of which their runtime limits them none."""
-        self.node: Node | None = None
-        self.unaligned = ""
-        if self.pods and self.owners.static and not known.problem:
-            node = modelled_node(reading, known.config)
-            if isinstance(node, Node):
-                self.node = node
-            elif self._options:
-                self.unaligned = node
+        for uid, mine in inside.items()
+    }
 
-    @property
-    def _options(self) -> bool:
-        """Whether the configuration may promise where CPUs lie."""
-        config = self.known.config
-        return bool(config.cpu_manager_policy_options) or config.topology_manager_policy != NONE
 
-    def unasked(self, promises: tuple[Promise, ...]) -> str:
-        """Say of how many owners of CPUs the requests are not known: the options may promise them something."""
-        if self.known.problem or not self._options:
-            return ""
-        owners = [p.subject for p in promises if p.in_state and p.claim is not None]
-        count = sum(self.owners.requested(one.pod_uid, one.container)[1] is None for one in owners)
-        return f"the requests of {count} containers with CPUs of their own are not known" if count else ""
+def _apart(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """Return the claims of pods in the order of their cgroups, each by a name of its own."""
+    found: dict[str, Claim] = {}
+    for claim in sorted(claims, key=lambda claim: to_path(claim.cgroup)):
+        name = claim.name if claim.name not in found else apart(pod_claim_name(claim.pod), claim.pod_uid)
+        found[name] = replace(claim, name=name)
+    return tuple(found.values())
 
-    def promise(self, subject: Subject) -> Promise:
-        workload = subject.is_workload and not self.owners.may_own_unknown(subject)
-        key = (subject.pod_uid, subject.container)
-        if subject.kind is SubjectKind.EPHEMERAL and (
-            key in self.owners.entries or self.owners.requested(*key)[1] is not None
-        ):
-            # An init container that ends has no allocation either.
-            subject = replace(subject, kind=SubjectKind.CONTAINER)
-        in_state = workload and key in self.owners.entries
-        state = None
-        if workload and self.cpu is not None and self.cpu.policy == "static":
-            state = parsed(self.owners.entries[key] if in_state else self.cpu.default)
-        mems = self._mems(key) if workload else None
-        pinned = in_force(
-            self.pinned.by_id.get(subject.id) if subject.is_workload else None, state, self.known.reserved
-        )
-        return Promise(
-            subject=subject,
-            claim=self._claim(subject, state, mems, in_state, pinned) if not subject.gone else None,
-            state=state if pinned is None or pinned.cpus is None else None,
-            pinned=pinned,
-            in_state=in_state,
-            pod_cpus=parsed(self.owners.pod_sets[subject.pod_uid]) if subject.pod_uid in self.owners.pod_sets else None,
-            state_mems=mems,
-            api_cpus=self.versions.api_cpus(subject.pod_uid),
-        )
 
-    def _mems(self, key: tuple[str, str]) -> CpuSet | None:
-        rows = [row for row in (self.memory.entries if self.memory else ()) if (row.pod_uid, row.container) == key]
-        return CpuSet.union(row.nodes for row in rows) if rows else None
+def _unaligned(known: Settings, node: Node | str | None, unasked: int) -> str:
+    """Say why it is not known what the options promise about where CPUs lie; empty: it is, or they promise nothing.
 
-    def _claim(
-        self, subject: Subject, state: CpuSet | None, mems: CpuSet | None, in_state: bool, pinned: Pinned | None
-    ) -> Claim:
-        isolation = Isolation.HOST
-        if in_state:
-            isolation = self.owners.isolation(subject.pod_uid, subject.container, asked_of(subject).quota_us)
-        values = self._values(subject, isolation)
-        pod, container = self.owners.requested(subject.pod_uid, subject.container)
-        asks = pod is not None and container is not None and state and isolation is not Isolation.HOST
-        pod_quota_us = None
-        if pod is not None and pod.pod_level and isolation is Isolation.CONTAINER and not self.known.problem:
-            # Whatever shares the pod's budget is limited by it, in the node's pool, too: an owner runs below its quota.
-            pod_quota_us = self._pod_values(subject.pod_uid, pod).quota_us
-        if container is not None and untold(subject, container):
-            self.untold.append(subject.name)
-        aligned = promised(self.node, pod, container) if self.node and pod and container and asks else Promised()
-        claim = replace(
-            bare_claim(subject),
-            cpus=state or None,
-            isolation=isolation if state else Isolation.HOST,
-            mems=mems,
-            quota_us=values.quota_us,
-            period_us=values.period_us or 100_000,
-            pod_quota_us=pod_quota_us,
-            shares=values.shares,
-            memory_bytes=memory_of(values, subject),
-            memory_high_bytes=None
-            if container is None
-            else least_high_bytes(subject, container, self.known, self.versions),
-            hugepages=huge_pages_of_container(subject, container) if container is not None else (),
-            alignments=aligned.alignments,
-            preferences=aligned.preferences,
-            max_numa_nodes=aligned.max_numa_nodes,
-            assigned_devices=self._devices(subject),
-        )
-        claim = claim if pinned is None else with_pinned(claim, pinned)
-        claim = with_kept(claim, subject) if may_keep(self.versions, self.known, subject.pod_uid) else claim
-        guaranteed = not class_of("/".join(subject.cgroup.split("/")[:-2]))
-        hooked = self.hooked[subject.name] = self.crio.hooked(subject, guaranteed=guaranteed)
-        return with_hooked(claim, hooked)
+    :param node: the kubelet in the model, or why there is none. :param unasked: owners whose requests are not known.
+    """
+    config = known.config
+    if known.problem or not (config.cpu_manager_policy_options or config.topology_manager_policy != NONE):
+        return ""
+    if isinstance(node, str):
+        return node
+    return f"the requests of {unasked} containers with CPUs of their own are not known" if unasked else ""
 
-    def _devices(self, subject: Subject) -> tuple[AssignedDevice, ...]:
-        """Return what the kubelet gave it. Under ``single-numa-node`` a device of which a plugin states the NUMA node
-        is on that of CPUs and memory which the container, or its pod, was given for itself; a plugin that states none
-        has no say there, nor has DRA. Of an old kubelet, or of one of which nothing says that it is none, node 0 is no
-        statement.
-        """
-        row, config = row_of(subject, self.rows) if subject.is_workload else None, self.known.config
-        if row is None or not row.devices:
-            return ()
-        promised = not self.known.problem and config.topology_manager_policy == SINGLE_NUMA_NODE
-        scope = DeviceScope.POD if config.topology_manager_scope == POD_SCOPE else DeviceScope.CONTAINER
-        vague = self.versions.has(API_STATES_NODE_0, subject.pod_uid) is not False
-        unsaid = ((), (0,)) if vague else ((),)
-        return tuple(
-            replace(one, aligned=scope if promised and one.resource and one.numa_nodes not in unsaid else None)
-            for one in row.devices
-        )
 
-    def _values(self, subject: Subject, isolation: Isolation) -> Asked:
-        if subject.kind not in (SubjectKind.CONTAINER, SubjectKind.EPHEMERAL):
-            return Asked()
-        pod, container = self.owners.requested(subject.pod_uid, subject.container)
-        if pod is not None and container is not None and not self.known.problem:
-            disabled = container_quota_disabled(isolation, self.known.config.feature_gates)
-            before = self.in_force.get(subject.pod_uid)
-            old = before.container(container.name) if before is not None else None
-            ways = [(pod, container), *([(before, old)] if before and old else [])]
-            found = (container_values(*way, self.known.config, quota_disabled=disabled) for way in ways)
-            values = agreed(*found)
-            known = self.owners.quota_known(subject.pod_uid, pod, container)
-            return values if known else replace(values, quota_us=None)
-        asked = taken(asked_of(subject))
-        contested = self.contested.get(subject.pod_uid, {}).get(subject.container, frozenset())
-        asked = replace(asked, **dict.fromkeys(contested))
-        # An owner has no quota, whatever was asked for it.
-        owner = not self.known.problem and container_quota_disabled(isolation, self.known.config.feature_gates)
-        return replace(asked, quota_us=NO_QUOTA) if owner else asked
-
-    def parent_claims(self, promises: tuple[Promise, ...]) -> tuple[Claim, ...]:
-        """Claims of the cgroups above pods; of a node whose pods are not known nothing is said about them."""
-        if not self.pods or self.known.problem or self.contested:
-            return ()
-        cgroups = [p.subject.cgroup for p in promises if p.claim is not None]
-        return parent_claims(self.reading, cgroups, self.node, self.burstable)
-
-    def pod_claims(self, promises: tuple[Promise, ...]) -> tuple[Claim, ...]:
-        """Claims of pods' own cgroups, of pods whose resources are known."""
-        found: dict[str, Claim] = {}
-        inside = by_pod_cgroup(promise.subject for promise in promises if promise.claim is not None)
-        for path in sorted(merged_tree(self.reading)):
-            place = place_of(path)
-            pod = self.pods.get(place.pod_uid) if place is not None and not place.id else None
-            if place is None or pod is None or self.known.problem or place.pod_uid in self.partial:
-                continue
-            mine = inside.get(path)
-            if not mine:
-                continue
-            values = self._pod_values(place.pod_uid, pod)
-            known = all(self.owners.quota_known(place.pod_uid, pod, one) for one in pod.containers)
-            plain = mine[0].pod
-            name = pod_claim_name(plain)
-            if name in found or all(one.life for one in mine):
-                name = f"{name}@{printable(place.pod_uid)[:12]}"
-            claim = Claim(
-                name=name,
-                cgroup=from_text(path),
-                pod=plain,
-                namespace=mine[0].namespace,
-                pod_uid=printable(place.pod_uid),
-                container="(pod)",
-                kind=SubjectKind.POD,
-                quota_us=values.quota_us if known else None,
-                period_us=values.period_us or 100_000,
-                shares=values.shares,
-                memory_bytes=values.memory_bytes,
-                hugepages=huge_pages_of_pod(pod),
-            )
-            own = (p.claim for p in promises if p.subject.pod_uid == place.pod_uid)
-            kept = may_keep(self.versions, self.known, place.pod_uid)
-            claim = with_kept_of_pod(claim, pod, self.known, own) if kept else claim
-            # Its hook takes the quota of the pod's cgroup with that of one container.
-            free = any(one.name in self.hooked and self.hooked[one.name].quota_free for one in mine)
-            found[name] = with_hooked(claim, Hooked(quota_free=True)) if free else claim
-        return tuple(found.values())
-
-    def _pod_values(self, uid: str, pod: Pod) -> Asked:
-        """Of all its containers, those too that do not run now: what they own they keep."""
-        found: list[CpuValues] = []
-        for way in (pod, self.in_force.get(uid, pod)):
-            isolations = [self.owners.isolation(uid, container.name) for container in way.containers]
-            disabled = pod_quota_disabled(way, isolations, self.known.config.feature_gates)
-            found += self.versions.pod_values(uid, way, self.known.config, quota_disabled=disabled)
-        return agreed(*found)
+def _unnamed(number: int) -> str:
+    """Say of how many cgroups it is not known whether they are containers that own CPUs."""
+    cgroups = count(number, "cgroup of a pod", "cgroups of pods")
+    return f"{cgroups}: not known which container {'it is' if number == 1 else 'each is'}" if number else ""
 
 
 BURSTABLE, BEST_EFFORT = "burstable", "besteffort"
 
 
-def class_of(path: str) -> str:
-    """Return the QoS class whose cgroup a path is; empty: none's. Guaranteed pods are in the cgroup of all pods."""
-    above, _, name = path.rstrip("/").rpartition("/")
-    found = QOS.fullmatch(name) if above and root_of(path) == above else None
-    return found[1] if found else ""
-
-
-def parent_claims(
-    reading: NodeReading, cgroups: Iterable[str], node: Node | None, burstable: ClassSum
-) -> tuple[Claim, ...]:
+def parent_claims(reading: NodeReading, tree: Iterable[str], cgroups: Iterable[str], made: _Made) -> tuple[Claim, ...]:
     """Return the claims of those that have containers with claims below them.
 
-    :param cgroups: of the containers. :param node: the kubelet in the model, where its machine is known.
-    :param burstable: what is known of that class's weight.
+    :param tree: all cgroups that were read. :param cgroups: of the containers.
     """
+    node, sysfs = made.terms.node, reading.sysfs
     below = tuple(map(to_path, cgroups))
     roots = {place.root for place in map(place_of, below) if place is not None}
     found = []
-    for path in sorted(merged_tree(reading)):
+    for path in sorted(tree):
         qos, root = class_of(path), path in roots
         if not (qos or root) or not any(one.startswith(f"{path}/") for one in below):
             continue
         shares = MIN_SHARES if qos == BEST_EFFORT else None
-        if root and node is not None and _enforced(reading, node):
+        if root and node is not None and _enforced(sysfs, node):
             shares = milli_to_shares(node.allocatable[CPU].milli)
         found.append(
             Claim(
@@ -460,18 +343,18 @@ def parent_claims(
                 kind=SubjectKind.QOS,
                 quota_us=NO_QUOTA,
                 shares=shares,
-                shares_between=burstable.shares_between(read_s(reading)) if qos == BURSTABLE else None,
+                shares_between=made.burstable.shares_between(read_s(reading)) if qos == BURSTABLE else None,
                 contended=False,
             )
         )
     return tuple(found)
 
 
-def _enforced(reading: NodeReading, node: Node) -> bool:
+def _enforced(sysfs: str | None, node: Node) -> bool:
     """Whether its weight is that of the machine as it is: with a CPU offline the kubelet may have started with others,
     and which CPUs an amount reserves was only computed here.
     """
-    topology = captured_topology(reading.sysfs)
+    topology = captured_topology(sysfs)
     whole = not isinstance(topology, str) and not topology.offline
     return whole and "pods" in node.config.enforce_node_allocatable and bool(node.config.reserved_system_cpus)
 
@@ -520,3 +403,62 @@ COSTS = {
 def with_cost(part: str, reason: str) -> MissingPart:
     """Return a part that is missing, with why, and what is not known because of that."""
     return MissingPart(part=part, reason=f"{reason}: {COSTS.get(part, 'it is left out')}")
+
+
+def not_known(claims: Iterable[Claim], pods: Collection[str], partial: Collection[str]) -> tuple[MissingPart, ...]:
+    """Name the pods of which some limits are not promised: their requests are known to nothing, or not as a whole.
+
+    :param claims: of containers. :param pods: UIDs of pods whose requests are known. :param partial: of those whose
+        containers' roles are not.
+    """
+    running = {claim.pod_uid: claim.pod for claim in claims if claim.kind is SubjectKind.CONTAINER and claim.pod_uid}
+    unknown = sorted(name for uid, name in running.items() if uid not in pods)
+    roles = sorted(name for uid, name in running.items() if uid in partial)
+    found = []
+    if unknown:
+        own = (
+            "huge pages and their own cgroups; quotas, weights and limits of memory are what the runtime was asked for"
+        )
+        found.append(f"the requests of {_these(unknown, 'pod')} are not known: nothing is promised about their {own}")
+    if roles:
+        found.append(
+            f"which containers of {_these(roles, 'pod')} are init containers is not known: "
+            "nothing is promised about their own cgroups"
+        )
+    return tuple(MissingPart(part=LIMITS, reason=reason) for reason in found)
+
+
+def left_to_pods(names: Iterable[str]) -> tuple[MissingPart, ...]:
+    """Name the containers of which that is so."""
+    found = sorted(names)
+    if not found:
+        return ()
+    reason = f"huge pages of {_these(found, 'container')}: their runtime was told no limit, their pods' cgroups have it"
+    return (MissingPart(part=LIMITS, reason=reason),)
+
+
+def has_file_in(reading: NodeReading) -> Has:
+    """Say it by the control files that were read."""
+    tree = merged_tree(reading)
+    return lambda cgroup, page_bytes: any(name in tree.get(cgroup, {}) for name in files_of(page_bytes))
+
+
+def enforced(claims: Iterable[Claim], has: Has) -> tuple[tuple[Claim, ...], tuple[MissingPart, ...]]:
+    """Return claims without limits for which a cgroup has no control file: nothing carries them out. And what is not
+    promised by that.
+    """
+    kept, without = [], []
+    for claim in claims:
+        limits = tuple(one for one in claim.hugepages if has(to_path(claim.cgroup), one.page_bytes))
+        if limits != claim.hugepages:
+            without.append(claim.name)
+        kept.append(claim if limits == claim.hugepages else replace(claim, hugepages=limits))
+    if not without:
+        return tuple(kept), ()
+    reason = f"huge pages of {_these(without, 'cgroup')}: no control file of such a limit was found"
+    return tuple(kept), (MissingPart(part=LIMITS, reason=reason),)
+
+
+def _these(names: list[str], what: str) -> str:
+    more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{count(len(names), what)} ({', '.join(names[:_SHOWN])}{more})"

@@ -1,4 +1,4 @@
-"""What a pod and its containers can be promised: which own CPUs, which values, which limits of huge pages.
+"""What a kubelet promises to one pod: to its containers and to its own cgroup. Pure.
 
 Values are those of the request; where none is known, what the kubelet asked the runtime for. A kubelet whose process is
 not seen cannot be asked for its version: what it has written shows how old it is at least, and what older ones do
@@ -10,12 +10,16 @@ Source: docs/facts.md K-quota, K-shares, K-pod, K-kubelet-4; KEP-5526 "ResourceI
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from toolkit.allocation.cgroup_values import MIN_QUOTA_US, CpuValues, pod_values
+from toolkit.allocation.cgroup_values import MIN_QUOTA_US, CpuValues, container_values, pod_values
 from toolkit.allocation.cpu.requests import exclusive_cpus
+from toolkit.allocation.node import Node
 from toolkit.allocation.planner import hugepage_limits
+from toolkit.allocation.promised import Promised, promised
+from toolkit.allocation.qos import container_quota_disabled, pod_quota_disabled
+from toolkit.allocation.topology.manager import POD_SCOPE, SINGLE_NUMA_NODE
 from toolkit.errors import InputError
 from toolkit.host.hugetlb import size_name
 from toolkit.kubernetes.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS, POD_LEVEL_RESOURCES, FeatureGates
@@ -26,6 +30,7 @@ from toolkit.kubernetes.quantity import Quantity
 from toolkit.kubernetes.releases import (
     ALLOCATED_STATE,
     API_REPORTS_POOL,
+    API_STATES_NODE_0,
     GATE,
     INIT_CONTAINERS_COUNT,
     OWNERS_WITHOUT_QUOTA,
@@ -34,86 +39,353 @@ from toolkit.kubernetes.releases import (
     Series,
     least,
 )
-from toolkit.model.claims import NO_QUOTA, Claim, HugepageLimit, Isolation, SubjectKind
+from toolkit.model.claims import (
+    NO_QUOTA,
+    AssignedDevice,
+    Claim,
+    DeviceScope,
+    HugepageLimit,
+    Isolation,
+    SubjectKind,
+    pod_claim_name,
+)
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
-from toolkit.model.evidence.following import LIMITS
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.layers import ApiCpus
 from toolkit.model.memory_units import NO_LIMIT
-from toolkit.model.node_reading import Asked, MissingPart, NodeReading
+from toolkit.model.node_reading import Asked, NodeReading
 from toolkit.model.state_files import CpuStateFile
+from toolkit.sources.crio import Hooked
 from toolkit.sources.kubelet.configuration import Settings
-from toolkit.sources.kubelet.files.cgroups import files_of
+from toolkit.sources.kubelet.json_parts import parsed
+from toolkit.sources.kubelet.machine import STATIC
+from toolkit.sources.kubelet.pod_paths import class_above
 from toolkit.sources.kubelet.pods import actuated, allocations
-from toolkit.sources.kubelet.subjects import Subject, merged_tree
-from toolkit.text.names import to_path
-from toolkit.text.wording import count
+from toolkit.sources.kubelet.promises.crio import CrioPods, with_hooked
+from toolkit.sources.kubelet.promises.pinned import in_force, with_pinned
+from toolkit.sources.kubelet.subjects import Subject, bare_claim, by_pod_cgroup
+from toolkit.sources.pinned import Pinned
+from toolkit.text.names import from_text, printable
 
 
-class Owners:
-    """:param pods: what is known of them, by UID. :param cpu: ``None``: no state file that a kubelet would take.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What one subject was promised. :param state: CPUs by the state file; ``None``: it says nothing about it.
 
-    :param lesser: UIDs of pods whose cgroup is that of a pod which is not Guaranteed. The kubelet has seen the whole
-        pod; what is known of one here may lack its init containers, whose requests count for its class.
+    :param api_cpus: how pod-resources means the CPUs of a container.
+    :param pinned: the word of a program beside the kubelet that holds, where there is one: no CPUs of the state file
+        are promised then.
     """
 
-    def __init__(
-        self, config: NodeConfig, pods: Mapping[str, Pod], cpu: CpuStateFile | None, lesser: frozenset[str]
-    ) -> None:
-        self.pods, self._lesser = pods, lesser
-        self.static = config.cpu_manager_policy == "static"
-        self._gates = config.feature_gates
-        self._known = not self.static or (cpu is not None and bool(cpu.default or cpu.entries or cpu.pods))
-        """Whether it can be said what owns CPUs: owners have no quota, so without it no quota is known. A file that
-        says nothing is that of a manager that has not started yet."""
-        self.entries = {(entry.pod_uid, entry.container): entry.cpus for entry in (cpu.entries if cpu else ())}
-        self.pod_sets = {entry.pod_uid: entry.cpus for entry in (cpu.pods if cpu else ())}
+    subject: Subject
+    claim: Claim | None
+    state: CpuSet | None
+    in_state: bool
+    pod_cpus: CpuSet | None = None
+    state_mems: CpuSet | None = None
+    api_cpus: ApiCpus = ApiCpus.OWN
+    pinned: Pinned | None = None
 
-    def may_own_unknown(self, subject: Subject) -> bool:
-        """Whether it is not known if a container shares or owns CPUs, or is one at all."""
-        owns = any(uid == subject.pod_uid for uid, _ in self.entries)
-        return subject.nameless and (owns or not subject.threads)
 
-    def unknown(self, subjects: Iterable[Subject]) -> str:
-        """Say of how many that is not known; empty: of none."""
-        number = sum(self.may_own_unknown(one) for one in subjects)
-        cgroups = count(number, "cgroup of a pod", "cgroups of pods")
-        return f"{cgroups}: not known which container {'it is' if number == 1 else 'each is'}" if number else ""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What holds for each pod of a node.
 
-    def requested(self, uid: str, name: str) -> tuple[Pod | None, Container | None]:
-        """Return a pod and its container as they were asked for, as far as they are known."""
-        pod = self.pods.get(uid)
-        return pod, pod.container(name) if pod else None
+    :param cpu: the CPU manager's file; ``None``: none that a kubelet would take. :param versions: which kubelet runs.
+    :param crio: what CRI-O is asked for by annotations.
+    :param node: the kubelet in the model, which is asked what its options promise; ``None``: it cannot be.
+    """
 
-    def isolation(self, uid: str, name: str, asked_quota_us: int | None = None) -> Isolation:
-        """Return what shares the CPUs of a container.
+    settings: Settings
+    cpu: CpuStateFile | None
+    versions: Versions
+    crio: CrioPods
+    node: Node | None = None
 
-        :param asked_quota_us: by the runtime's word. In a pod with CPUs of its own whose requests are not known it is
-            the containers that share which are asked a quota for, and owners for none.
+    @property
+    def gates(self) -> FeatureGates:
+        """Those in force."""
+        return self.settings.config.feature_gates
+
+    @property
+    def static(self) -> bool:
+        """Whether the CPU manager gives CPUs at all."""
+        return self.settings.config.cpu_manager_policy == STATIC
+
+    @property
+    def owners_known(self) -> bool:
+        """Whether it can be said what owns CPUs: owners have no quota, so without it no quota is known.
+
+        A file that says nothing is that of a manager that has not started yet.
         """
-        if (uid, name) not in self.entries:
-            return Isolation.HOST
-        if uid not in self.pod_sets:
-            return Isolation.CONTAINER
-        pod, container = self.requested(uid, name)
-        if pod is not None and container is not None:
-            return Isolation.CONTAINER if self._asks_for_own(uid, pod, container) else Isolation.POD
-        if self._gates[NO_QUOTA_WITH_EXCLUSIVE_CPUS] and asked_quota_us:
-            return Isolation.POD if asked_quota_us > 0 else Isolation.CONTAINER
-        same = [key for key, cpus in self.entries.items() if key[0] == uid]
-        cpus = self.entries[uid, name]
-        return Isolation.POD if sum(self.entries[key] == cpus for key in same) > 1 else Isolation.CONTAINER
+        return not self.static or (self.cpu is not None and bool(self.cpu.default or self.cpu.entries or self.cpu.pods))
 
-    def quota_known(self, uid: str, pod: Pod, container: Container) -> bool:
-        """Whether a quota can be promised: a container that asks for CPUs of its own has none once it has got them,
-        and keeps them when the state file forgets it.
-        """
-        forgotten = (
-            self.static and (uid, container.name) not in self.entries and self._asks_for_own(uid, pod, container)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFacts:
+    """What is known of one pod.
+
+    :param subjects: its containers, its sandbox and what else is in it.
+    :param requested: what it asks for; ``None``: not known, or contested. :param partial: not its containers' roles.
+    :param before: what is in force of it where a resize is under way.
+    :param contested: by container, the values of which manifest and runtime say something else.
+    :param entries: by container, its CPUs by the state file. :param own: those of the pod as a whole.
+    :param mems: by container, its memory nodes by the state file.
+    :param lesser: whether its cgroup is that of a pod which is not Guaranteed. The kubelet has seen the whole pod; what
+        is known of it here may lack its init containers, whose requests count for its class.
+    :param pinned: by subject's id, the word of a program beside the kubelet.
+    :param devices: by subject's id, what the kubelet gave it. :param cgroups: its own ones that were read.
+    """
+
+    uid: str
+    subjects: tuple[Subject, ...]
+    requested: Pod | None
+    partial: bool
+    before: Pod | None
+    contested: Mapping[str, frozenset[str]]
+    entries: Mapping[str, str]
+    own: str | None
+    mems: Mapping[str, CpuSet]
+    lesser: bool
+    pinned: Mapping[str, Pinned]
+    devices: Mapping[str, tuple[AssignedDevice, ...]]
+    cgroups: tuple[str, ...]
+
+    def container(self, name: str) -> Container | None:
+        """Return a container as it was asked for, as far as that is known."""
+        return None if self.requested is None else self.requested.container(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPromises:
+    """What a pod is promised. :param promises: to its subjects, in their order. :param claims: of its own cgroups.
+
+    :param hooked: what CRI-O's hooks promise, by the container's name.
+    :param untold: containers that request huge pages of which their runtime limits them none.
+    :param unnamed: how many may be containers that own CPUs, or none, or no containers.
+    :param unasked: how many own CPUs and ask for what is not known.
+    """
+
+    promises: tuple[Promise, ...]
+    claims: tuple[Claim, ...]
+    hooked: Mapping[str, Hooked]
+    untold: tuple[str, ...]
+    unnamed: int
+    unasked: int
+
+
+def pod_promises(terms: Terms, pod: PodFacts) -> PodPromises:
+    """Return what a kubelet has promised to a pod. Pure."""
+    plain = [_promise(terms, pod, one) for one in pod.subjects]
+    hooked = {
+        one.subject.name: terms.crio.hooked(one.subject, guaranteed=not class_above(one.subject.cgroup))
+        for one in plain
+        if one.claim is not None
+    }
+    promises = tuple(
+        one if one.claim is None else replace(one, claim=with_hooked(one.claim, hooked[one.subject.name]))
+        for one in plain
+    )
+    made = [one for one in promises if one.claim is not None]
+    untold = [one.subject.name for one in made if _is_untold(pod, one.subject)]
+    return PodPromises(
+        promises=promises,
+        claims=_pod_claims(terms, pod, made, hooked),
+        hooked=hooked,
+        untold=tuple(untold),
+        unnamed=sum(_may_own(pod, one) for one in pod.subjects),
+        unasked=sum(one.in_state and pod.container(one.subject.container) is None for one in made),
+    )
+
+
+def _promise(terms: Terms, pod: PodFacts, subject: Subject) -> Promise:
+    """Return what a subject was promised."""
+    name, workload = subject.container, subject.is_workload and not _may_own(pod, subject)
+    if subject.kind is SubjectKind.EPHEMERAL and (name in pod.entries or pod.container(name) is not None):
+        # An init container that ends has no allocation either.
+        subject = replace(subject, kind=SubjectKind.CONTAINER)
+    in_state, state = workload and name in pod.entries, None
+    if workload and terms.cpu is not None and terms.cpu.policy == STATIC:
+        state = parsed(pod.entries[name] if in_state else terms.cpu.default)
+    mems = pod.mems.get(name) if workload else None
+    pinned = in_force(pod.pinned.get(subject.id) if subject.is_workload else None, state, terms.settings.reserved)
+    claim = None
+    if not subject.gone:
+        isolation = _isolation(terms, pod, name, asked_of(subject).quota_us) if in_state else Isolation.HOST
+        claim = _claim(
+            terms, pod, subject, replace(bare_claim(subject), cpus=state or None, isolation=isolation, mems=mems)
         )
-        return self._known and not forgotten
+        claim = claim if pinned is None else with_pinned(claim, pinned)
+        claim = _with_kept(claim, subject) if _may_keep(terms, pod.uid) else claim
+    return Promise(
+        subject=subject,
+        claim=claim,
+        state=state if pinned is None or pinned.cpus is None else None,
+        pinned=pinned,
+        in_state=in_state,
+        pod_cpus=None if pod.own is None else parsed(pod.own),
+        state_mems=mems,
+        api_cpus=terms.versions.api_cpus(pod.uid),
+    )
 
-    def _asks_for_own(self, uid: str, pod: Pod, container: Container) -> bool:
-        return uid not in self._lesser and bool(own_cpus(pod, container, self._gates))
+
+def _claim(terms: Terms, pod: PodFacts, subject: Subject, claim: Claim) -> Claim:
+    """Return a subject's claim with its values, limits and alignments. :param claim: with its CPUs, and whose."""
+    container, known = pod.container(subject.container), not terms.settings.problem
+    values = _values(terms, pod, subject, claim.isolation)
+    found = replace(
+        claim,
+        isolation=claim.isolation if claim.cpus else Isolation.HOST,
+        quota_us=values.quota_us,
+        period_us=values.period_us or 100_000,
+        shares=values.shares,
+        memory_bytes=_memory_of(values, subject),
+        assigned_devices=_devices(terms, pod, subject),
+    )
+    if pod.requested is None:
+        return found
+    if pod.requested.pod_level and claim.isolation is Isolation.CONTAINER and known:
+        # Whatever shares the pod's budget is limited by it, in the node's pool, too: an owner runs below its quota.
+        found = replace(found, pod_quota_us=_pod_values(terms, pod).quota_us)
+    if container is None:
+        return found
+    aligned = Promised()
+    if terms.node is not None and found.cpus and claim.isolation is not Isolation.HOST:
+        aligned = promised(terms.node, pod.requested, container)
+    return replace(
+        found,
+        memory_high_bytes=_least_high_bytes(subject, container, terms.settings, terms.versions),
+        hugepages=_huge_pages(subject, container),
+        alignments=aligned.alignments,
+        preferences=aligned.preferences,
+        max_numa_nodes=aligned.max_numa_nodes,
+    )
+
+
+def _values(terms: Terms, pod: PodFacts, subject: Subject, isolation: Isolation) -> Asked:
+    """Return the values of a request; where none is known, what the kubelet asked the runtime for."""
+    if not subject.is_workload:
+        return Asked()
+    known, container = not terms.settings.problem, pod.container(subject.container)
+    disabled = known and container_quota_disabled(isolation, terms.gates)
+    if pod.requested is not None and container is not None and known:
+        ways = [(pod.requested, container)]
+        if pod.before is not None and (old := pod.before.container(container.name)):
+            ways.append((pod.before, old))
+        values = _agreed(*(container_values(*way, terms.settings.config, quota_disabled=disabled) for way in ways))
+        return values if _quota_known(terms, pod, container) else replace(values, quota_us=None)
+    contested = pod.contested.get(subject.container, frozenset())
+    asked = replace(_taken(asked_of(subject)), **dict.fromkeys(contested))
+    # An owner has no quota, whatever was asked for it.
+    return replace(asked, quota_us=NO_QUOTA) if disabled else asked
+
+
+def _devices(terms: Terms, pod: PodFacts, subject: Subject) -> tuple[AssignedDevice, ...]:
+    """Return what the kubelet gave it. Under ``single-numa-node`` a device of which a plugin states the NUMA node is on
+    that of CPUs and memory which the container, or its pod, was given for itself; a plugin that states none has no say
+    there, nor has DRA. Of an old kubelet, or of one of which nothing says that it is none, node 0 is no statement.
+    """
+    config = terms.settings.config
+    promised = not terms.settings.problem and config.topology_manager_policy == SINGLE_NUMA_NODE
+    scope = DeviceScope.POD if config.topology_manager_scope == POD_SCOPE else DeviceScope.CONTAINER
+    vague = terms.versions.has(API_STATES_NODE_0, pod.uid) is not False
+    unsaid = ((), (0,)) if vague else ((),)
+    return tuple(
+        replace(one, aligned=scope if promised and one.resource and one.numa_nodes not in unsaid else None)
+        for one in pod.devices.get(subject.id, ())
+    )
+
+
+def _pod_claims(
+    terms: Terms, pod: PodFacts, made: Sequence[Promise], hooked: Mapping[str, Hooked]
+) -> tuple[Claim, ...]:
+    """Return the claims of a pod's own cgroups, of which the kubelet uses one, if its requests are known as a whole."""
+    if pod.requested is None or pod.partial or terms.settings.problem:
+        return ()
+    inside = by_pod_cgroup(one.subject for one in made)
+    found = []
+    for path in pod.cgroups:
+        mine = inside.get(path)
+        if not mine:
+            continue
+        values, name = _pod_values(terms, pod), pod_claim_name(mine[0].pod)
+        known = all(_quota_known(terms, pod, one) for one in pod.requested.containers)
+        claim = Claim(
+            name=apart(name, pod.uid) if all(one.life for one in mine) else name,
+            cgroup=from_text(path),
+            pod=mine[0].pod,
+            namespace=mine[0].namespace,
+            pod_uid=printable(pod.uid),
+            container="(pod)",
+            kind=SubjectKind.POD,
+            quota_us=values.quota_us if known else None,
+            period_us=values.period_us or 100_000,
+            shares=values.shares,
+            memory_bytes=values.memory_bytes,
+            hugepages=_huge_pages_of_pod(pod.requested),
+        )
+        if claim.quota_us == NO_QUOTA and any(one.claim and one.claim.kept_quota_us is not None for one in made):
+            # So much it has if its owners of CPUs keep theirs.
+            kept_us = pod_values(pod.requested, terms.settings.config, quota_disabled=False).quota_us
+            claim = claim if kept_us is None or kept_us < 0 else replace(claim, kept_quota_us=kept_us)
+        if any(one.name in hooked and hooked[one.name].quota_free for one in mine):
+            # CRI-O's hook takes the quota of the pod's cgroup with that of one container.
+            claim = with_hooked(claim, Hooked(quota_free=True))
+        found.append(claim)
+    return tuple(found)
+
+
+def apart(name: str, uid: str) -> str:
+    """Return the name of a pod's claim that distinguishes it from that of another pod of the same name."""
+    return f"{name}@{printable(uid)[:12]}"
+
+
+def _pod_values(terms: Terms, pod: PodFacts) -> Asked:
+    """Of all its containers, those too that do not run now: what they own they keep."""
+    assert pod.requested is not None
+    found: list[CpuValues] = []
+    for way in (pod.requested, pod.before or pod.requested):
+        isolations = [_isolation(terms, pod, container.name) for container in way.containers]
+        disabled = pod_quota_disabled(way, isolations, terms.gates)
+        found += terms.versions.pod_values(pod.uid, way, terms.settings.config, quota_disabled=disabled)
+    return _agreed(*found)
+
+
+def _may_own(pod: PodFacts, subject: Subject) -> bool:
+    """Whether it is not known if a container shares or owns CPUs, or is one at all."""
+    return subject.nameless and (bool(pod.entries) or not subject.threads)
+
+
+def _isolation(terms: Terms, pod: PodFacts, name: str, asked_quota_us: int | None = None) -> Isolation:
+    """Return what shares the CPUs of a container.
+
+    :param asked_quota_us: by the runtime's word. In a pod with CPUs of its own whose requests are not known it is the
+        containers that share which are asked a quota for, and owners for none.
+    """
+    if name not in pod.entries:
+        return Isolation.HOST
+    if pod.own is None:
+        return Isolation.CONTAINER
+    container = pod.container(name)
+    if container is not None:
+        return Isolation.CONTAINER if _asks_for_own(terms, pod, container) else Isolation.POD
+    if terms.gates[NO_QUOTA_WITH_EXCLUSIVE_CPUS] and asked_quota_us:
+        return Isolation.POD if asked_quota_us > 0 else Isolation.CONTAINER
+    same = sum(cpus == pod.entries[name] for cpus in pod.entries.values())
+    return Isolation.POD if same > 1 else Isolation.CONTAINER
+
+
+def _quota_known(terms: Terms, pod: PodFacts, container: Container) -> bool:
+    """Whether a quota can be promised: a container that asks for CPUs of its own has none once it has got them, and
+    keeps them when the state file forgets it.
+    """
+    forgotten = terms.static and container.name not in pod.entries and _asks_for_own(terms, pod, container)
+    return terms.owners_known and not forgotten
+
+
+def _asks_for_own(terms: Terms, pod: PodFacts, container: Container) -> bool:
+    assert pod.requested is not None
+    return not pod.lesser and bool(own_cpus(pod.requested, container, terms.gates))
 
 
 def own_cpus(pod: Pod, container: Container, gates: FeatureGates) -> int:
@@ -125,16 +397,12 @@ def own_cpus(pod: Pod, container: Container, gates: FeatureGates) -> int:
     return exclusive_cpus(pod, container, pod_level_managers=managed)
 
 
-_SHOWN = 3
-_OWN = "nothing is promised about their own cgroups"
-
-
 def asked_of(subject: Subject) -> Asked:
     """Return the runtime's word; of a container that it does not list nothing."""
     return (subject.runtime.asked if subject.runtime else None) or Asked()
 
 
-def agreed(values: CpuValues, *others: CpuValues) -> Asked:
+def _agreed(values: CpuValues, *others: CpuValues) -> Asked:
     """Return the values of a request.
 
     :param others: those in force before a resize that is under way, or of a kubelet of another version: what differs is
@@ -149,7 +417,7 @@ def agreed(values: CpuValues, *others: CpuValues) -> Asked:
     )
 
 
-def memory_of(values: Asked, subject: Subject) -> int | None:
+def _memory_of(values: Asked, subject: Subject) -> int | None:
     """Return the limit of memory that a container is promised.
 
     None is promised where its request has none and the runtime was told none: what stands there then nothing asked for.
@@ -162,7 +430,7 @@ def memory_of(values: Asked, subject: Subject) -> int | None:
     return values.memory_bytes
 
 
-def taken(asked: Asked) -> Asked:
+def _taken(asked: Asked) -> Asked:
     """Return of what the runtime was asked for what a kernel takes: of the rest nothing was promised."""
     quota = None if asked.quota_us is None else -1 if asked.quota_us <= 0 else asked.quota_us
     period = asked.period_us if asked.period_us and asked.period_us > 0 else None
@@ -173,43 +441,13 @@ def taken(asked: Asked) -> Asked:
     return Asked(quota_us=quota, period_us=period, shares=shares, memory_bytes=memory)
 
 
-def not_known(claims: Iterable[Claim], pods: Collection[str], partial: Collection[str]) -> tuple[MissingPart, ...]:
-    """Name the pods of which some limits are not promised: their requests are known to nothing, or not as a whole.
-
-    :param claims: of containers. :param pods: UIDs of pods whose requests are known. :param partial: of those whose
-        containers' roles are not.
-    """
-    running = {claim.pod_uid: claim.pod for claim in claims if claim.kind is SubjectKind.CONTAINER and claim.pod_uid}
-    unknown = sorted(name for uid, name in running.items() if uid not in pods)
-    roles = sorted(name for uid, name in running.items() if uid in partial)
-    found = []
-    if unknown:
-        own = (
-            "huge pages and their own cgroups; quotas, weights and limits of memory are what the runtime was asked for"
-        )
-        found.append(f"the requests of {_named(unknown)} are not known: nothing is promised about their {own}")
-    if roles:
-        found.append(f"which containers of {_named(roles)} are init containers is not known: {_OWN}")
-    return tuple(MissingPart(part=LIMITS, reason=reason) for reason in found)
-
-
-def _named(pods: list[str]) -> str:
-    more = f", and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else ""
-    return f"{count(len(pods), 'pod')} ({', '.join(pods[:_SHOWN])}{more})"
-
-
-Has = Callable[[str, int], bool]
-"""Whether a cgroup (its path) has a limit of huge pages of this size (bytes)."""
-_SHOWN_HUGE = 3
-
-
-def huge_pages_of_container(subject: Subject, container: Container) -> tuple[HugepageLimit, ...]:
+def _huge_pages(subject: Subject, container: Container) -> tuple[HugepageLimit, ...]:
     """Return the limits of a request which the container's runtime was told."""
     told = (subject.runtime.huge_sizes if subject.runtime else None) or ()
     return tuple(limit for limit in hugepage_limits(container) if size_name(limit.page_bytes) in told)
 
 
-def huge_pages_of_pod(pod: Pod) -> tuple[HugepageLimit, ...]:
+def _huge_pages_of_pod(pod: Pod) -> tuple[HugepageLimit, ...]:
     """Return the limits of a pod's cgroup: of what its containers request together."""
     return tuple(
         HugepageLimit(page_bytes=Quantity.parse(name.removeprefix(HUGEPAGES_PREFIX)).value, limit_bytes=amount.value)
@@ -218,60 +456,27 @@ def huge_pages_of_pod(pod: Pod) -> tuple[HugepageLimit, ...]:
     )
 
 
-def untold(subject: Subject, container: Container) -> bool:
+def _is_untold(pod: PodFacts, subject: Subject) -> bool:
     """Whether a container requests huge pages of which its runtime limits it none."""
-    return len(huge_pages_of_container(subject, container)) < len(hugepage_limits(container))
+    container = pod.container(subject.container)
+    return container is not None and len(_huge_pages(subject, container)) < len(hugepage_limits(container))
 
 
-def left_to_pods(names: Iterable[str]) -> tuple[MissingPart, ...]:
-    """Name the containers of which that is so."""
-    found = sorted(names)
-    if not found:
-        return ()
-    reason = f"huge pages of {_these(found, 'container')}: their runtime was told no limit, their pods' cgroups have it"
-    return (MissingPart(part=LIMITS, reason=reason),)
-
-
-def has_file_in(reading: NodeReading) -> Has:
-    """Say it by the control files that were read."""
-    tree = merged_tree(reading)
-    return lambda cgroup, page_bytes: any(name in tree.get(cgroup, {}) for name in files_of(page_bytes))
-
-
-def enforced(claims: Iterable[Claim], has: Has) -> tuple[tuple[Claim, ...], tuple[MissingPart, ...]]:
-    """Return claims without limits for which a cgroup has no control file: nothing carries them out. And what is not
-    promised by that.
+def _may_keep(terms: Terms, uid: str) -> bool:
+    """Whether owners of CPUs in a pod may have a quota although none was promised: of a kubelet that may be older than
+    v1.33. Nothing knows its version, nor was the gate set. What would be its quota is a doubt, any other is wrong.
     """
-    kept, without = [], []
-    for claim in claims:
-        limits = tuple(one for one in claim.hugepages if has(to_path(claim.cgroup), one.page_bytes))
-        if limits != claim.hugepages:
-            without.append(claim.name)
-        kept.append(claim if limits == claim.hugepages else replace(claim, hugepages=limits))
-    if not without:
-        return tuple(kept), ()
-    reason = f"huge pages of {_these(without, 'cgroup')}: no control file of such a limit was found"
-    return tuple(kept), (MissingPart(part=LIMITS, reason=reason),)
-
-
-def _these(names: list[str], what: str) -> str:
-    more = f", and {len(names) - _SHOWN_HUGE} more" if len(names) > _SHOWN_HUGE else ""
-    return f"{count(len(names), what)} ({', '.join(names[:_SHOWN_HUGE])}{more})"
-
-
-def may_keep(versions: Versions, known: Settings, uid: str) -> bool:
-    """Whether a pod's kubelet may be older than the gate: nothing knows its version, nor was the gate set."""
-    config = known.config
+    config = terms.settings.config
     return (
-        versions.unknown(OWNERS_WITHOUT_QUOTA, uid)
-        and not known.problem
+        terms.versions.unknown(OWNERS_WITHOUT_QUOTA, uid)
+        and not terms.settings.problem
         and config.cpu_cfs_quota
         and config.feature_gates[NO_QUOTA_WITH_EXCLUSIVE_CPUS]
         and NO_QUOTA_WITH_EXCLUSIVE_CPUS not in config.feature_gates.given
     )
 
 
-def with_kept(claim: Claim, subject: Subject) -> Claim:
+def _with_kept(claim: Claim, subject: Subject) -> Claim:
     """Return an owner's claim with the quota that its limit gives, which is as many CPUs as it owns."""
     if claim.isolation is not Isolation.CONTAINER or claim.cpus is None or claim.quota_us != NO_QUOTA:
         return claim
@@ -283,12 +488,29 @@ def with_kept(claim: Claim, subject: Subject) -> Claim:
     return replace(claim, kept_quota_us=quota_us)
 
 
-def with_kept_of_pod(claim: Claim, pod: Pod, known: Settings, inside: Iterable[Claim | None]) -> Claim:
-    """Return a pod's claim with the quota that it has if its owners of CPUs keep theirs. :param inside: the pod's."""
-    if claim.quota_us != NO_QUOTA or not any(one is not None and one.kept_quota_us is not None for one in inside):
-        return claim
-    kept_us = pod_values(pod, known.config, quota_disabled=False).quota_us
-    return claim if kept_us is None or kept_us < 0 else replace(claim, kept_quota_us=kept_us)
+_QOS = GATE["MemoryQoS"]
+
+
+def _least_high_bytes(subject: Subject, container: Container, known: Settings, versions: Versions) -> int | None:
+    """Return how low ``memory.high`` of a container may be, by the kubelet's release and gates.
+
+    Without MemoryQoS a kubelet asks for none. With it the formula differs from release to release, and each leaves the
+    file alone where its result is no more than the request: so much no container is slowed down by. What a runtime was
+    told beside (``unified`` of its specification, as NRI plugins write it) is what was asked for last.
+    Source: KEP-2570; kubernetes ``pkg/kubelet/kuberuntime/kuberuntime_container_linux.go`` (``MemoryHigh``).
+
+    :returns: :data:`NO_LIMIT`: only ``max``; ``None``: nothing is known about it.
+    """
+    runtime, told = subject.runtime, asked_of(subject).memory_high_bytes
+    if told is not None:
+        return told
+    if known.problem or runtime is None or runtime.asked is None:
+        return None  # what a runtime was told that does not say it may be anything
+    unknown = _QOS.name not in known.given.given and versions.unknown(_QOS.by_default, subject.pod_uid)
+    if not (unknown or known.config.feature_gates[_QOS.name]):
+        return NO_LIMIT
+    request = container.resources.requests.get(MEMORY, container.limit(MEMORY))
+    return request.value if request else None
 
 
 class Versions:
@@ -351,28 +573,3 @@ def _said_version(reading: NodeReading) -> Series | None:
     except InputError:
         return None
     return found if found[0] else SERIES
-
-
-_QOS = GATE["MemoryQoS"]
-
-
-def least_high_bytes(subject: Subject, container: Container, known: Settings, versions: Versions) -> int | None:
-    """Return how low ``memory.high`` of a container may be, by the kubelet's release and gates.
-
-    Without MemoryQoS a kubelet asks for none. With it the formula differs from release to release, and each leaves the
-    file alone where its result is no more than the request: so much no container is slowed down by. What a runtime was
-    told beside (``unified`` of its specification, as NRI plugins write it) is what was asked for last.
-    Source: KEP-2570; kubernetes ``pkg/kubelet/kuberuntime/kuberuntime_container_linux.go`` (``MemoryHigh``).
-
-    :returns: :data:`NO_LIMIT`: only ``max``; ``None``: nothing is known about it.
-    """
-    runtime, told = subject.runtime, asked_of(subject).memory_high_bytes
-    if told is not None:
-        return told
-    if known.problem or runtime is None or runtime.asked is None:
-        return None  # what a runtime was told that does not say it may be anything
-    unknown = _QOS.name not in known.given.given and versions.unknown(_QOS.by_default, subject.pod_uid)
-    if not (unknown or known.config.feature_gates[_QOS.name]):
-        return NO_LIMIT
-    request = container.resources.requests.get(MEMORY, container.limit(MEMORY))
-    return request.value if request else None
