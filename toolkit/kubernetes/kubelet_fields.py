@@ -96,7 +96,10 @@ _BY_SERIES: Mapping[Series, str] = {
 SINCE: Mapping[str, Series] = {name: series for series, names in _BY_SERIES.items() for name in names.split()}
 """Field, or ``field.inner``, to the first series that has it."""
 UNREAD: Mapping[str, tuple[str, str]] = {
-    "systemPartition": ("pods of the system have CPUs and cgroups of their own, kubepods/system; KEP-5894", ""),
+    "systemPartition": (
+        "pods of the system have CPUs and cgroups of their own, kubepods/system; KEP-5894",
+        "NodeSystemPartition",
+    ),
     "memoryThrottlingFactor": ("memory.high of containers; KEP-2570", "MemoryQoS"),
     "memoryReservationPolicy": ("memory.min and memory.low of pods and containers; KEP-2570", "MemoryQoS"),
 }

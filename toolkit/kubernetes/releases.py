@@ -252,6 +252,12 @@ GATES: tuple[Gate, ...] = (
         source="KEP-753; Kubernetes documentation, Feature Gates",
     ),
     Gate(
+        name="NodeSystemPartition",
+        what="pods of the system have CPUs, a limit of memory and cgroups of their own (systemPartition)",
+        steps=(Step((1, 37), _A, False),),
+        source="KEP-5894",
+    ),
+    Gate(
         name="MemoryQoS",
         what="cgroups have memory.min, memory.low and memory.high by requests and limits",
         steps=(Step((1, 22), _A, False), Step((1, 37), _B, True)),

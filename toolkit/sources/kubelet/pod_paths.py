@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-_POD_SLICE = re.compile(r"(?:.*-)?kubepods(?:-(?:burstable|besteffort))?-pod(?P<uid>.+)\.slice")
+_POD_SLICE = re.compile(r"(?:.*-)?kubepods(?:-system)?(?:-(?:burstable|besteffort))?-pod(?P<uid>.+)\.slice")
 _POD = re.compile(r"pod(?P<uid>[^/]+)")
 ROOT = re.compile(r"(?:.*-)?kubepods(?:\.slice)?")
 """How the cgroup of all pods is named. Others may be named so: :func:`root_of` says which it is."""
+PARTITION = re.compile(r"system|(?:.*-)?kubepods-system\.slice")
+"""Below it: pods of the system, with classes of their own (``systemPartition`` of v1.37, KEP-5894)."""
 QOS = re.compile(r"(?:.*-)?(burstable|besteffort)(?:\.slice)?")
 _SCOPE = re.compile(r"(?P<prefix>(?:cri-containerd|crio-conmon|crio|docker|libpod)-)?(?P<id>[^/]+?)(?:\.scope)?")
 CONMON = "conmon-"
@@ -29,6 +31,8 @@ class Place:
     pod_uid: str
     id: str = ""
     prefix: str = ""
+    partition: bool = False
+    """Whether it is in the system's partition."""
 
     @property
     def monitors(self) -> bool:
@@ -49,7 +53,7 @@ def root_of(path: str) -> str | None:
     if not named:
         return None
     # A cgroup above may have such a name, too. A node inside a container has its own root below that of its host.
-    below = (_POD_SLICE, _POD, QOS)
+    below = (_POD_SLICE, _POD, QOS, PARTITION)
     start = next(
         (i for i in named if any(name.fullmatch(part) for part in parts[i + 1 : i + 2] for name in below)), None
     )
@@ -64,7 +68,8 @@ def place_of(path: str) -> Place | None:
         return None
     parts = path.strip("/").split("/")
     start = root.count("/") - 1
-    for index in range(start + 1, min(len(parts), start + 3)):
+    partition = PARTITION.fullmatch(parts[start + 1]) is not None if len(parts) > start + 1 else False
+    for index in range(start + 1, min(len(parts), start + 3 + partition)):
         found = _POD_SLICE.fullmatch(parts[index])
         uid = found["uid"].replace("_", "-") if found else ""
         plain = None if found else _POD.fullmatch(parts[index])
@@ -72,10 +77,11 @@ def place_of(path: str) -> Place | None:
             continue
         pod = "/" + "/".join(parts[: index + 1])
         if len(parts) == index + 1:
-            return Place(root=root, pod=pod, pod_uid=uid)
+            return Place(root=root, pod=pod, pod_uid=uid, partition=partition)
         scope = _SCOPE.fullmatch(parts[index + 1])
         if len(parts) == index + 2 and scope:
-            return Place(root=root, pod=pod, pod_uid=uid, id=scope["id"], prefix=scope["prefix"] or "")
+            prefix = scope["prefix"] or ""
+            return Place(root=root, pod=pod, pod_uid=uid, id=scope["id"], prefix=prefix, partition=partition)
         return None
     return None
 

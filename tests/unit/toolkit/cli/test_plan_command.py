@@ -16,6 +16,7 @@ from toolkit.sources.kubelet.files.capture import read_bundle_files
 DATA = Path(__file__).resolve().parents[3] / "data"
 CAPTURE = DATA / "captures" / "B1-4-gmix-and-rejections.tar.gz"
 """Two nodes of four CPUs; full-pcpus-only, single-numa-node, 0-1 reserved."""
+PARTITION = "systemPartition: {cpuset: '0'}\nfeatureGates: {NodeSystemPartition: true}\n"
 EMPTY = ("--capture", CAPTURE, "--drained", "--kubelet-config", DATA / "kubelet" / "config.yaml")
 """The same node without what its pods hold: a configuration that is given is asked about as of an empty node."""
 SCENARIOS = Path(validators.__file__).parent / "scenarios"
@@ -285,7 +286,7 @@ def test_a_pods_budget_counts_since_v134(version: str, quota: int, tmp_path: Pat
 @pytest.mark.parametrize(
     ("version", "config", "line"),
     [
-        ("v1.37.0", "systemPartition: {cpus: '0'}\n", "not read: systemPartition (pods of the system have CPUs"),
+        ("v1.37.0", PARTITION, "not read: systemPartition (pods of the system have CPUs"),
         ("v1.37.0", "memoryThrottlingFactor: 0.8\n", "not read: memoryThrottlingFactor (memory.high"),
         ("v1.37.0", "memoryReservationPolicy: TieredReservation\n", "not read: memoryReservationPolicy (memory.min"),
         ("v1.36.2", "memoryThrottlingFactor: 0.8\n", ""),

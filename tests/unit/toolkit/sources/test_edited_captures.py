@@ -431,6 +431,21 @@ def test_devices_of_another_form_are_a_missing_part(wrong: dict[str, object]) ->
     assert any(row["part"] == "pod_resources" for row in document(files)["missing"])
 
 
+def test_containers_of_the_systems_partition_are_known_and_their_cpus_are_not_promised() -> None:
+    """v1.37 has pods of the system below ``kubepods/system``, with CPUs that are not the shared pool's."""
+    files, old = capture("B1-4"), "kubepods/besteffort"
+    moved = {
+        name.replace(old, "kubepods/system/besteffort"): data.replace(old.encode(), b"kubepods/system/besteffort")
+        for name, data in files.items()
+    }
+    name = "be-node1/main"
+    (row,) = (one for one in document(moved)["claims"] if one["name"] == name)
+    assert ("/system/besteffort/" in row["cgroup"], row["cpus"], row["state_cpus"]) == (True, None, None)
+    reason = next(one["reason"] for one in document(moved)["missing"] if one["part"] == "partition")
+    assert "the CPUs of 1 container in kubepods/system (be-node1/main): nothing is promised about them" in reason
+    assert not [key for key in failed(moved) if key[1] == name]
+
+
 def test_pod_resources_of_v137_name_what_a_pod_has_as_a_whole() -> None:
     """Containers that share of it have nothing of their own there: no layer contradicts the others by that."""
     files = rewritten(capture("B2-2"))

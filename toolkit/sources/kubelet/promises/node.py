@@ -49,7 +49,16 @@ from toolkit.sources.kubelet.pods import (
 from toolkit.sources.kubelet.promises.class_weight import NOTHING, ClassSum, class_sum, read_s
 from toolkit.sources.kubelet.promises.crio import CrioPods, unjudged
 from toolkit.sources.kubelet.promises.pinned import pinned_words
-from toolkit.sources.kubelet.promises.pod import PodFacts, PodPromises, Promise, Terms, Versions, apart, pod_promises
+from toolkit.sources.kubelet.promises.pod import (
+    PodFacts,
+    PodPromises,
+    Promise,
+    Terms,
+    Versions,
+    apart,
+    partitioned,
+    pod_promises,
+)
 from toolkit.sources.kubelet.subjects import (
     Subject,
     driver_in_use,
@@ -209,7 +218,17 @@ def _problems(
         ("alignments", _unaligned(known, made.node, sum(one.unasked for one in pods))),
         ("parents", "" if asked else "no request of a pod is known"),
         ("names", _unnamed(sum(one.unnamed for one in pods))),
+        ("partition", _partitioned(promises)),
     )
+
+
+def _partitioned(promises: tuple[Promise, ...]) -> str:
+    found = [p.subject for p in promises if p.claim is not None and not p.in_state]
+    names = sorted(one.name for one in found if one.is_workload and partitioned(one))
+    if not names:
+        return ""
+    shown = f"{', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}"
+    return f"systemPartition: the CPUs of {count(len(names), 'container')} in kubepods/system ({shown})"
 
 
 def _of_beside(reading: NodeReading, words: PinnedWords) -> tuple[tuple[str, str], ...]:
@@ -379,6 +398,7 @@ COSTS = {
     "cpu_state": "which CPUs were promised is not known, nor the quotas: owners of CPUs have none",
     "memory_state": "which memory nodes were promised is not known",
     "names": "nothing is promised about their CPUs",
+    "partition": "nothing is promised about them",
     "containers": "what the kubelet asked the runtime for is not known: drift cannot be distinguished from lag",
     "pods": "ended pods are not known; requests are those that the kubelet allocated or a static pod's manifest has, "
     "else quotas and weights are what the runtime was asked for",

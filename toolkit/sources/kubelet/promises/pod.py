@@ -59,13 +59,13 @@ from toolkit.sources.crio import Hooked
 from toolkit.sources.kubelet.configuration import Settings
 from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.machine import STATIC
-from toolkit.sources.kubelet.pod_paths import class_above
+from toolkit.sources.kubelet.pod_paths import class_above, place_of
 from toolkit.sources.kubelet.pods import actuated, allocations
 from toolkit.sources.kubelet.promises.crio import CrioPods, with_hooked
 from toolkit.sources.kubelet.promises.pinned import in_force, with_pinned
 from toolkit.sources.kubelet.subjects import Subject, bare_claim, by_pod_cgroup
 from toolkit.sources.pinned import Pinned
-from toolkit.text.names import from_text, printable
+from toolkit.text.names import from_text, printable, to_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +198,12 @@ def pod_promises(terms: Terms, pod: PodFacts) -> PodPromises:
     )
 
 
+def partitioned(subject: Subject) -> bool:
+    """Whether it is in the system's partition (``systemPartition``), where the shared pool is not its own."""
+    place = place_of(to_path(subject.cgroup))
+    return place is not None and place.partition
+
+
 def _promise(terms: Terms, pod: PodFacts, subject: Subject) -> Promise:
     """Return what a subject was promised."""
     name, workload = subject.container, subject.is_workload and not _may_own(pod, subject)
@@ -205,7 +211,9 @@ def _promise(terms: Terms, pod: PodFacts, subject: Subject) -> Promise:
         # An init container that ends has no allocation either.
         subject = replace(subject, kind=SubjectKind.CONTAINER)
     in_state, state = workload and name in pod.entries, None
-    if workload and terms.cpu is not None and terms.cpu.policy == STATIC:
+    # Which CPUs the system's partition has the state file does not say, and how it is held to them is not modelled.
+    stated = in_state or not partitioned(subject)
+    if workload and stated and terms.cpu is not None and terms.cpu.policy == STATIC:
         state = parsed(pod.entries[name] if in_state else terms.cpu.default)
     mems = pod.mems.get(name) if workload else None
     pinned = in_force(pod.pinned.get(subject.id) if subject.is_workload else None, state, terms.settings.reserved)

@@ -49,6 +49,28 @@ def test_a_path_says_which_root_it_is_in() -> None:
     assert (place.root, place.pod, place_of("/kubepods")) == ("/a/kubepods", "/a/kubepods/pod1", None)
 
 
+@pytest.mark.parametrize(
+    ("path", "uid", "partition"),
+    [
+        ("/kubepods/system/burstable/podu-1/c1", "u-1", True),
+        ("/kubepods/system/podu-1/c1", "u-1", True),
+        (
+            "/kubepods.slice/kubepods-system.slice/kubepods-system-podu_1.slice/cri-containerd-c1.scope",
+            "u-1",
+            True,
+        ),
+        ("/kubepods/burstable/podu-1/c1", "u-1", False),
+    ],
+)
+def test_pods_of_the_systems_partition(path: str, uid: str, *, partition: bool) -> None:
+    """A second tree of classes below ``kubepods`` (v1.37, KEP-5894)."""
+    place = place_of(path)
+    assert place is not None
+    assert (place.pod_uid, place.id, place.partition) == (uid, "c1", partition)
+    assert place_of("/kubepods/system/burstable") is None
+    assert root_of("/kubepods/system/burstable") == "/kubepods"
+
+
 def test_a_live_node_without_a_pod(tmp_path: Path) -> None:
     """Followed from its first reading on."""
     (tmp_path / "var/lib/kubelet").mkdir(parents=True)
