@@ -1,8 +1,9 @@
 """The timeline of a window, of what evidence says: claims and their changes, cgroups that came and went, readings.
 
-Two parts. What is promised is what the ledger judged by: a life of a claim after the other, a change of its set after
-the other. What is lent lies beyond that: what a claim may have held although nothing had said so yet, and from when on
-nothing is known. Evidence of schema 1, in which a row's reason was the field that it stood in, is read as what it is.
+Three parts. What is promised is what the ledger judged by: a life of a claim after the other, a change of its set after
+the other. What was possible is that, and what changed hands while a change was under way. What is lent lies beyond
+both: what a claim may have held although nothing had said so yet, and from when on nothing is known. Evidence of schema
+1, in which a row's reason was the field that it stood in, is read as what it is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from toolkit.model.claim_changes import ClaimChange, versions
 from toolkit.model.claims import Claim, ClaimSet
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.evidence import Evidence, Transition
 from toolkit.model.held import EVERY, FOREVER_NS, Held, Span, Why
 from toolkit.timeline.held import Timeline
@@ -117,6 +118,44 @@ def _by_changes(life: Span, changes: list[Transition]) -> Iterator[tuple[int, in
         yield one.start_at_ns, one.end_at_ns, before & after, Why.CHANGING
         since_ns = one.end_at_ns
     yield since_ns, life[1], changes[-1].cpus_after or CpuSet(), Why.PROMISED
+
+
+def possible(claim: Claim, mine: Iterable[Transition]) -> Timeline | None:
+    """Return when a claim may have had which CPUs: from when a change that gives them began to when one that takes them
+    was complete. What is promised is certain, and within that.
+
+    ``None``: the claim has no CPU set, or its changes do not follow from one another.
+
+    :param mine: what happened to it.
+    """
+    if claim.cpus is None:
+        return None
+    changes = sorted(
+        (one for one in mine if one.cause in PLANNED_CAUSES and (one.cpus_before, one.cpus_after) != (None, None)),
+        key=lambda one: (one.start_at_ns, one.end_at_ns),
+    )
+    held = changes[0].cpus_before if changes else claim.cpus
+    since = dict.fromkeys(held or (), -FOREVER_NS)
+    found: dict[Span, set[int]] = {}
+    begun = False
+    for one in changes:
+        if begun and one.cpus_before != held == one.cpus_after:
+            continue  # a life on other CPUs than the one before: its begin is written down as a change of the set, too
+        if one.cpus_before != held:
+            return None
+        begun = one.what == ADDED
+        had, has = held or EMPTY, one.cpus_after or EMPTY
+        for cpu in had - has:
+            found.setdefault((since.pop(cpu), one.end_at_ns), set()).add(cpu)
+        since |= dict.fromkeys(has - had, one.start_at_ns)
+        held = one.cpus_after
+    for cpu in held or ():
+        found.setdefault((since[cpu], FOREVER_NS), set()).add(cpu)
+    rows = (
+        Held(claim=claim.name, cpus=CpuSet.of(cpus), from_ns=begin, to_ns=end, certain=False)
+        for (begin, end), cpus in sorted(found.items())
+    )
+    return Timeline(tuple(rows))
 
 
 def lent(evidence: Evidence) -> Timeline:

@@ -12,8 +12,10 @@ from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Transition
 from toolkit.model.held import FOREVER_NS, Span
-from toolkit.timeline.saved import ADDED, PLANNED_CAUSES
+from toolkit.timeline.held import Timeline
+from toolkit.timeline.saved import PLANNED_CAUSES, possible
 from validators.queries import view
+from validators.queries.memo import memoised
 
 ALWAYS: tuple[Span, ...] = ((-FOREVER_NS, FOREVER_NS),)
 
@@ -31,7 +33,7 @@ def apart(
     owner: Claim,
     other: Claim,
     cpu: int,
-    transitions: Iterable[Transition],
+    transitions: tuple[Transition, ...],
     through: CpuSet | None = None,
     owned: Sequence[Span] = ALWAYS,
 ) -> bool:
@@ -40,7 +42,6 @@ def apart(
     :param through: the CPUs through which it is the owner's, as those of its core are; ``None``: the CPU itself.
     :param owned: when it was its own: what it had as one of a pool, in another life, is no claim's alone.
     """
-    transitions = tuple(transitions)
     held = [spans(owner, one, transitions) for one in through or CpuSet.of((cpu,))]
     second = spans(other, cpu, transitions)
     if not second or not any(held) or any(one is None for one in held):
@@ -50,37 +51,14 @@ def apart(
     return bool(first) and all(a[1] <= b[0] or b[1] <= a[0] for a in first for b in second)
 
 
-def spans(claim: Claim, cpu: int, transitions: Iterable[Transition]) -> list[Span] | None:
-    """Return when the claim had the CPU: from when a change that gives it began to when one that takes it was complete.
-
-    ``None``: the claim has no CPU set, or its changes do not follow from one another.
+def spans(claim: Claim, cpu: int, transitions: tuple[Transition, ...]) -> list[Span] | None:
+    """Return when the claim may have had the CPU: from when a change that gives it began to when one that takes it was
+    complete. ``None``: that is not known.
     """
-    if claim.cpus is None:
-        return None
-    changes = sorted(
-        (
-            change
-            for change in view.changes_of(claim.name, transitions)
-            if change.cause in PLANNED_CAUSES and (change.cpus_before is not None or change.cpus_after is not None)
-        ),
-        key=lambda change: (change.start_at_ns, change.end_at_ns),
-    )
-    held = changes[0].cpus_before if changes else claim.cpus
-    since = -FOREVER_NS
-    found: list[Span] = []
-    begun = False
-    for change in changes:
-        if begun and change.cpus_before != held == change.cpus_after:
-            continue  # a life on other CPUs than the one before: its begin is written down as a change of the set, too
-        if change.cpus_before != held:
-            return None
-        begun = change.what == ADDED
-        had, has = cpu in (held or CpuSet()), cpu in (change.cpus_after or CpuSet())
-        if has and not had:
-            since = change.start_at_ns
-        elif had and not has:
-            found.append((since, change.end_at_ns))
-        held = change.cpus_after
-    if cpu in (held or CpuSet()):
-        found.append((since, FOREVER_NS))
-    return found
+    timeline = _possible(claim, transitions)
+    return None if timeline is None else [(row.from_ns, row.to_ns) for row in timeline.rows if cpu in (row.cpus or ())]
+
+
+@memoised
+def _possible(claim: Claim, transitions: tuple[Transition, ...]) -> Timeline | None:
+    return possible(claim, view.changes_of(claim.name, transitions))

@@ -13,13 +13,14 @@ from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_we
 from toolkit.errors import InputError
 from toolkit.model.claim_changes import ClaimChange, in_force
 from toolkit.model.claims import Claim
+from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.evidence import Transition
 from toolkit.model.evidence.following import Following
 from toolkit.model.held import FOREVER_NS, Held, Why
 from toolkit.model.serde import from_data
 from toolkit.timeline.held import cpus_of
 from toolkit.timeline.ran import asked, is_unknown
-from toolkit.timeline.saved import lent, lives, of_schema_1, promised
+from toolkit.timeline.saved import lent, lives, of_schema_1, possible, promised
 
 S = 1_000_000_000
 DB = claim_db()
@@ -71,6 +72,29 @@ def test_a_life_ends_and_the_next_has_its_own() -> None:
     rows = told(now, event("claim-removed", 2), event("claim-added", 3))
 
     assert rows == [(-EVER, 2, "2-3", Why.PROMISED), (3, EVER, "5", Why.PROMISED)]
+
+
+sets = st.sets(st.integers(0, 3), min_size=1).map(lambda found: str(CpuSet.of(found)))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), sets), max_size=5), st.integers(-1, 30))
+def test_what_is_promised_was_possible(steps: list[tuple[int, int, str]], at_s: int) -> None:
+    """Also what a change gives or takes, for as long as it is under way; nothing else."""
+    at, had, changes = 0, str(DB.cpus), list[Transition]()
+    for pause_s, took_s, cpus_after in steps:
+        changes.append(moved(at + pause_s, had, cpus_after, took_s))
+        at, had = at + pause_s + took_s, cpus_after
+    now = replace(DB, cpus=cpus(had))
+    timeline, at_ns = possible(now, changes), at_s * S
+    assert timeline is not None
+    certain = promised(claim_set(now), now, changes).at("db", at_ns)
+    under_way = [one for one in changes if one.start_at_ns <= at_ns < one.end_at_ns]
+    moving = CpuSet.union((one.cpus_before or EMPTY) | (one.cpus_after or EMPTY) for one in under_way)
+
+    assert cpus_of(timeline.at("db", at_ns)) == cpus_of(certain) | moving
+    assert not any(row.certain for row in timeline.rows)
+    if len(changes) > 1 and changes[0].cpus_after != changes[1].cpus_after:
+        assert possible(now, (changes[0], replace(changes[1], cpus_before=changes[1].cpus_after))) is None
 
 
 @given(st.lists(st.tuples(st.sampled_from(["claim-added", "claim-removed"]), st.integers(0, 9)), max_size=6))
