@@ -77,6 +77,13 @@ _OPTIONS = (
         of_kubelet=True,
     ),
     _Option(
+        field="objects",
+        names=("--cluster-objects",),
+        help="File with BalloonsPolicies, TopologyAwarePolicies, NodeResourceTopologies and ResourceSlices, as kubectl "
+        "get -o yaml prints them.",
+        of_kubelet=True,
+    ),
+    _Option(
         field="token",
         names=("--kubelet-token",),
         help="File with a bearer token for these addresses.",

@@ -114,7 +114,7 @@ class _Planned:
     help="Show what changes with this option of the kubelet: a field, a policy option or a feature gate. Repeatable.",
 )
 @click.option("--svg", type=PATH, help="Write a picture of the machine, coloured by owner.")
-@partial(node_options, without=("version", "metrics"))
+@partial(node_options, without=("version", "metrics", "objects"))
 @json_option
 def command(
     scenarios: tuple[Path, ...],

@@ -119,7 +119,7 @@ class Manner:
 @source_options
 # A list of pods is of one moment: a watch follows the kubelet's own files and the runtime. What is observed is the
 # kernel that runs: --root says where its /proc and /sys are seen from, and no other parts are put together.
-@partial(node_options, without=("pods", "cgroup_root", "proc", "sys"))
+@partial(node_options, without=("pods", "cgroup_root", "proc", "sys", "objects"))
 @pod_options
 @click.option("--duration", type=SECONDS, help="Seconds to watch; without it, until interrupted.")
 @window_option

@@ -185,6 +185,8 @@ class NodeReading:
     nri_cache: str | None = None
     nri_cache_after: str | None = None
     cdi: tuple[NamedText, ...] = ()
+    cluster_objects: str | None = None
+    """What of objects of the cluster is kept, where they were given."""
     crio: str | None = None
     """What of CRI-O's configuration is kept."""
     cpu_settings: str | None = None

@@ -25,6 +25,7 @@ class Places:
 
     :param root: the node's ``/``; links below it stay inside, as after chroot(2).
     :param kubelet_root: ``None``: as the running kubelet's command line says.
+    :param objects: a file with objects of the cluster: :mod:`toolkit.sources.cluster_objects`.
     :param cri: the runtime's endpoint; ``None``: as the kubelet's configuration says.
     :param metrics: the kubelet's metrics, an address or a file; ``None``: they are not read.
     :param version: the kubelet's, where neither it nor its metrics say one.
@@ -38,6 +39,7 @@ class Places:
     proc: Path | None = None
     sys: Path | None = None
     logs: Path | None = None
+    objects: Path | None = None
     cri: str | None = None
     metrics: str | None = None
     version: str | None = None

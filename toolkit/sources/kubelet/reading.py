@@ -37,7 +37,7 @@ from toolkit.model.node_reading import (
     RuntimeContainer,
     ThreadReading,
 )
-from toolkit.sources import crio, dra_cpu, nri
+from toolkit.sources import cluster_objects, crio, dra_cpu, nri
 from toolkit.sources.kubelet.configuration import arguments_of
 from toolkit.sources.kubelet.devices import FILE as DEVICES
 from toolkit.sources.kubelet.files.capture import CPU_SETTINGS, EXPECTED, MAIN_CONFIG, read_bundle_files
@@ -143,6 +143,7 @@ def reading_of(files: dict[str, bytes], *, whole: bool = True) -> NodeReading:
         metrics=metrics,
         nri_cache=_text(files, nri.FILE),
         nri_cache_after=_text(files, nri.FILE_AFTER),
+        cluster_objects=_text(files, cluster_objects.FILE),
         crio=_text(files, crio.FILE),
         cpu_settings=_text(files, CPU_SETTINGS),
         cdi=_texts_below(files, (dra_cpu.FOLDER,)),

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+import yaml
 
 from tests.unit.toolkit.sources.edited import (
     Files,
@@ -18,8 +19,9 @@ from tests.unit.toolkit.sources.edited import (
     rows,
     unmanaged,
 )
-from tests.unit.toolkit.sources.pinners import CDI_NAME, CLAIM, cache, cached, grant, specification
-from toolkit.sources import nri
+from tests.unit.toolkit.sources.pinners import CDI_NAME, CLAIM, SECRET, cache, cached, grant, specification
+from toolkit.errors import InputError
+from toolkit.sources import cluster_objects, nri
 from toolkit.sources.dra_cpu import FOLDER
 
 BE, BU, G2 = "be-node1/main", "bu-node1/main", "g2-node1/main"
@@ -192,3 +194,53 @@ def test_two_programs_that_say_two_things_promise_nothing() -> None:
     files[nri.FILE] = cache({rows(files)[name]["id"]: cached("2-3")})
     assert rows(files)[name]["cpus"] is None
     assert "NRI balloons says CPUs 2-3, the DRA CPU driver 1" in missing(files)
+
+
+def objects(*rows: dict[str, object]) -> bytes:
+    """Objects of the cluster, as kubectl prints them, with what is not read."""
+    listed = [{"apiVersion": "x/v1", "status": {"s": SECRET}, **row} for row in rows]
+    return yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": listed}).encode()
+
+
+def given(files: Files, *rows: dict[str, object]) -> None:
+    """Let these objects of the cluster be given with a node."""
+    files[cluster_objects.FILE] = cluster_objects.kept(objects(*rows), "objects.yaml")
+    assert SECRET.encode() not in files[cluster_objects.FILE]
+
+
+@pytest.mark.parametrize(("pin", "cpus"), [(False, None), (True, "4-7")])
+def test_a_policy_that_is_told_to_pin_nothing_promises_nothing(pin: bool, cpus: str | None) -> None:
+    files = unmanaged()
+    pinned(files, {BE: "4-7"})
+    given(files, {"kind": "BalloonsPolicy", "metadata": {"name": "default"}, "spec": {"pinCPU": pin}})
+    assert rows(files)[BE]["cpus"] == cpus
+
+
+def test_what_a_policy_has_published_is_its_word_without_a_cache() -> None:
+    """With one the cache's word holds, and a difference is said."""
+    files = unmanaged()
+    zone = {"name": "default/be-node1/main", "type": "allocation for container"}
+    zone |= {"attributes": [{"name": "cpuset", "value": "4-7"}, {"name": "memory set", "value": "0"}]}
+    given(files, {"kind": "NodeResourceTopology", "metadata": {"name": "n"}, "zones": [zone]})
+    row = rows(files)[BE]
+    assert (row["cpus"], row["pinned_by"]) == ("4-7", "NRI (NodeResourceTopology)")
+    pinned(files, {BE: "4-5"})
+    assert rows(files)[BE]["cpus"] == "4-5"
+    assert "NRI balloons says CPUs 4-5, its NodeResourceTopology 4-7" in missing(files)
+
+
+@pytest.mark.parametrize(("published", "cpus"), [(1, "1"), (2, None)])
+def test_a_claim_has_cpus_of_the_drivers_slices(published: int, cpus: str | None) -> None:
+    files = unmanaged("D-4")
+    claimed(files, "g1-node1/main", "1", "1")
+    device = {"name": "cpudev", "attributes": {"dra.cpu/cpuID": {"int": published}, "dra.cpu/socketID": {"int": 0}}}
+    given(files, {"kind": "ResourceSlice", "spec": {"driver": "dra.cpu", "nodeName": "n", "devices": [device]}})
+    assert rows(files)["g1-node1/main"]["cpus"] == cpus
+    assert (cpus is None) == ("no ResourceSlice of the DRA CPU driver has CPU 1" in missing(files))
+
+
+@pytest.mark.parametrize("wrong", [b"{", b"a: [", b"kind: Pod", b"items: 3", b"[]", b"\xff\x00"])
+def test_objects_that_are_none_are_one_line(wrong: bytes) -> None:
+    with pytest.raises(InputError, match=r"^objects\.yaml: ") as error:
+        cluster_objects.kept(wrong, "objects.yaml")
+    assert "\n" not in str(error.value)

@@ -9,7 +9,7 @@ from pathlib import Path
 from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.regular_file import read_bytes
-from toolkit.sources import crio, dra_cpu, nri
+from toolkit.sources import cluster_objects, crio, dra_cpu, nri
 from toolkit.sources.kubelet.places import Places
 from toolkit.text.names import shown
 
@@ -32,6 +32,8 @@ def pinner_files(places: Places) -> tuple[dict[str, bytes], list[str]]:
         except InputError as error:
             problems.append(str(error))
 
+    if places.objects is not None:
+        take(cluster_objects.FILE, places.objects, cluster_objects.kept)
     cache = places.below(nri.PLACE)
     if presence.exists(cache) or presence.is_hidden(cache):
         take(nri.FILE, cache, nri.kept)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from toolkit.model.claims import Claim, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_reading import NodeReading
-from toolkit.sources import dra_cpu, nri
+from toolkit.sources import cluster_objects, dra_cpu, nri
 from toolkit.sources.kubelet.files.pinners import PART
 from toolkit.sources.kubelet.promises import crio
 from toolkit.sources.pinned import Pinned, PinnedWords, joined
@@ -26,7 +26,7 @@ def pinned_words(reading: NodeReading) -> PinnedWords:
         crio.words(reading),
     ]
     unread = [PinnedWords(by_id={}, unread=one.reason) for one in reading.missing if one.part == PART]
-    return joined((*said, *unread))
+    return cluster_objects.told(joined((*said, *unread)), reading.containers or (), reading.cluster_objects)
 
 
 def in_force(pinned: Pinned | None, state: CpuSet | None, reserved: CpuSet) -> Pinned | None:
