@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from tests.unit.toolkit.cli.command_line import pinproof
+from tests.unit.toolkit.host.sysroots import CPU, NODE, cpu
+from tests.unit.toolkit.host.sysroots import node as numa_node
+from tests.unit.toolkit.host.sysroots import write as write_tree
 from tests.unit.toolkit.sources.edited import DATA, capture
 from tests.unit.toolkit.sources.kubelet.metrics_server import TOKEN, metrics_server
 from tests.unit.toolkit.sources.made_node import SECRET, node, write
@@ -197,3 +200,40 @@ def test_a_watch_has_no_option_for_a_list_that_it_does_not_follow(tmp_path: Path
     assert ended.exit_code == 2
     assert "No such option '--kubelet-pods'" in ended.stderr
     assert "--kubelet-pods" not in pinproof("watch", "--help").stdout
+
+
+NEW = """
+apiVersion: v1
+kind: Pod
+metadata: {name: new}
+spec: {containers: [{name: main, image: x, resources: {limits: {cpu: "1", memory: 64Mi}}}]}
+"""
+
+
+def test_a_live_node_is_asked_what_comes_next(tmp_path: Path) -> None:
+    """``plan --kubelet`` begins with what pods hold, as ``plan --capture`` of the same node does; without its list of
+    pods nothing is planned, and places of a node are for a live one.
+    """
+    root, out, new = tmp_path / "host", tmp_path / "n.tar.gz", tmp_path / "new.yaml"
+    new.write_text(NEW)
+    (tmp_path / "pods").write_text(listed())
+    with node(root, tmp_path) as endpoint:
+        for number in range(4):
+            write_tree(root, cpu(number, core=number))
+        numa_node(root, 0, (0, 1, 2, 3), mem_kb=8 << 20)
+        write_tree(root, {f"{NODE}/online": "0", f"{NODE}/node0/cpulist": "0-3", f"{CPU}/present": "0-3"})
+        places = ("--root", root, "--cri", endpoint, "--kubelet-pods", tmp_path / "pods")
+        live = pinproof("plan", "--kubelet", *places, "--pods", new, "--json")
+        drained = pinproof("plan", "--kubelet", "--drained", *places, "--pods", new, "--json")
+        unlisted = pinproof("plan", "--kubelet", *places[:4])
+        assert pinproof("capture", out, *places).exit_code == 0
+        captured = pinproof("plan", "--capture", out, "--pods", new, "--json")
+    assert live.exit_code == 0, live.stderr
+    plan = json.loads(live.stdout)[0]["plan"]
+    assert {pod["name"]: pod["containers"][0]["assigned"] for pod in plan["pods"]} == {"p": "2-3", "new": "1"}
+    assert json.loads(captured.stdout)[0]["plan"] == plan
+    (alone,) = json.loads(drained.stdout)[0]["plan"]["pods"]
+    assert (alone["name"], alone["containers"][0]["assigned"]) == ("new", "1")
+    assert (unlisted.exit_code, "its pods are not known" in unlisted.stderr) == (2, True)
+    misplaced = pinproof("plan", "--capture", out, "--cri", "/x")
+    assert (misplaced.exit_code, "--cri is for --kubelet" in misplaced.stderr) == (2, True)
