@@ -103,12 +103,17 @@ class RuntimeContainer:
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodResourcesContainer:
-    """One container in the answer of pod-resources ``List``. :param cpus: exclusive ones; empty: none."""
+    """One container in the answer of pod-resources ``List``.
+
+    :param cpus: exclusive ones; empty: none.
+    :param shared: of those that its pod has as a whole what no container has for itself (v1.37); empty: none.
+    """
 
     pod_name: str
     pod_namespace: str
     container: str
     cpus: tuple[int, ...] = ()
+    shared: tuple[int, ...] = ()
     mems: tuple[int, ...] = ()
     devices: tuple[AssignedDevice, ...] = ()
 

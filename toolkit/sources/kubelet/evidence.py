@@ -157,19 +157,20 @@ def layers_of(
     if asked is not None and (pinned is None or pinned.cpus in (None, asked)):
         mems = parsed(subject.runtime.asked.mems or "") if subject.runtime and subject.runtime.asked else None
         found.append(LayerView(claim=name, layer=Layer.RUNTIME, at_ns=0, cpus=asked, mems=mems or above))
-    cpus = _from_pod_resources(subject, rows_of(reading) if rows is None else rows)
+    cpus = _from_pod_resources(promise.claim, subject, rows_of(reading) if rows is None else rows)
     if cpus is not None:
         found.append(LayerView(claim=name, layer=Layer.POD_RESOURCES, at_ns=0, cpus=cpus, api_cpus=promise.api_cpus))
     return found
 
 
-def _from_pod_resources(subject: Subject, said: Rows) -> CpuSet | None:
-    """Return the subject's own CPUs there."""
+def _from_pod_resources(claim: Claim, subject: Subject, said: Rows) -> CpuSet | None:
+    """Return the subject's own CPUs there, or those that it shares with its pod alone."""
     row = row_of(subject, said)
-    if row is None or not row.cpus:
+    stated = () if row is None else row.cpus or (row.shared if claim.isolation is Isolation.POD else ())
+    if not stated:
         return None
     try:
-        return CpuSet.of(row.cpus)
+        return CpuSet.of(stated)
     except (InputError, ValueError):
         return None
 
@@ -594,7 +595,7 @@ def _api_cpus(reading: NodeReading, node: NodeClaims) -> CpuSet | None:
     if reading.pod_resources is None or any(p.api_cpus is not ApiCpus.OWN for p in node.promises):
         return None
     try:
-        return CpuSet.union(CpuSet.of(row.cpus) for row in reading.pod_resources)
+        return CpuSet.union(CpuSet.of((*row.cpus, *row.shared)) for row in reading.pod_resources)
     except (InputError, ValueError):
         return None
 

@@ -686,17 +686,23 @@ def pod_resources_rows(data: object) -> tuple[PodResourcesContainer, ...]:
     """
     if not isinstance(data, dict):
         raise InputError(f"{POD_RESOURCES}: List", kind_of(data), "a mapping")
-    return tuple(
-        PodResourcesContainer(
-            pod_name=text(pod.get("name")),
-            pod_namespace=text(pod.get("namespace")),
-            container=text(container.get("name")),
-            cpus=cpu_ids(container),
-            devices=(*devices(container), *_of_claims(container)),
-        )
-        for pod in entries(mapping(data).get("podResources"), f"{POD_RESOURCES}: podResources")
-        for container in entries(pod.get("containers"), f"{POD_RESOURCES}: containers")
-    )
+    found: list[PodResourcesContainer] = []
+    for pod in entries(mapping(data).get("podResources"), f"{POD_RESOURCES}: podResources"):
+        containers = entries(pod.get("containers"), f"{POD_RESOURCES}: containers")
+        own = [cpu_ids(container) for container in containers]
+        shared = tuple(cpu for cpu in cpu_ids(pod) if not any(cpu in cpus for cpus in own))
+        found += [
+            PodResourcesContainer(
+                pod_name=text(pod.get("name")),
+                pod_namespace=text(pod.get("namespace")),
+                container=text(container.get("name")),
+                cpus=cpus,
+                shared=() if cpus else shared,
+                devices=(*devices(container), *_of_claims(container)),
+            )
+            for container, cpus in zip(containers, own, strict=True)
+        ]
+    return tuple(found)
 
 
 def cpu_ids(data: object) -> tuple[int, ...]:

@@ -446,17 +446,25 @@ def test_containers_of_the_systems_partition_are_known_and_their_cpus_are_not_pr
     assert not [key for key in failed(moved) if key[1] == name]
 
 
-def test_pod_resources_of_v137_name_what_a_pod_has_as_a_whole() -> None:
-    """Containers that share of it have nothing of their own there: no layer contradicts the others by that."""
+@pytest.mark.parametrize(("whole", "words"), [("4567", ""), ("457", "against 7")])
+def test_pod_resources_of_v137_name_what_a_pod_has_as_a_whole(whole: str, words: str) -> None:
+    """Containers that share of it have nothing of their own there: what they share is what no other of the pod owns."""
     files = rewritten(capture("B2-2"))
+    before = judged(files)
     with part(files, "podresources.json") as said:
         (pod,) = (one for one in said["List"]["podResources"] if one["name"] == "plr-node1")
-        pod |= {"cpuIds": ["4", "5", "6", "7"]}
+        pod |= {"cpuIds": list(whole)}
         for container in pod["containers"]:
             if container["name"] != "main":
                 del container["cpuIds"], container["memory"]
     files["capture.json"] = json.dumps({"kubelet_version": "v1.37.0"}).encode()
     assert failed(files) == {}
+    after = judged(files)
+    changed = [key for key, one in after.items() if one.outcome != before[key].outcome]
+    assert bool(changed) is bool(words)
+    pods = [one for (rule, name), one in after.items() if rule == "layers-agree" and name.startswith("plr-node1/")]
+    assert any(words in one.reason for one in pods)
+    assert all("pod-resources_cpus" in one.measures for one in pods)
 
 
 def test_a_spoilt_v4_fails_and_an_unknown_version_is_undecided() -> None:
