@@ -100,6 +100,8 @@ def test_who_is_below_a_lesser_class_owns_nothing() -> None:
         for path, controls in tree["cpu"].items():
             if path.endswith(row["id"]):
                 controls |= {"cpu.cfs_quota_us": "100000", "cpu.shares": "1024"}
+            elif path.endswith("/burstable"):  # which sums up what its pods ask for
+                controls |= {"cpu.shares": "1024"}
     assert rows(files)["bu-node1/main"]["quota_us"] == 100_000
     assert failed(files) == {}
 

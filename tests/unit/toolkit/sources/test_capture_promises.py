@@ -289,7 +289,7 @@ def test_a_pod_is_in_the_sum_when_a_minute_is_over(
 
 def test_the_bounds_of_a_followed_node_go_with_the_time() -> None:
     """Of the class alone: the same facts come to a higher least when a pod has run for long enough."""
-    known = class_of((100.0, 500))
+    known = {"/kubepods/burstable": class_of((100.0, 500))}
     burstable = Claim(name="burstable/(qos)", cgroup="/kubepods/burstable", shares_between=(2, 4096))
     other = Claim(name="besteffort/(qos)", cgroup="/kubepods/besteffort", shares=2)
 

@@ -1,4 +1,4 @@
-"""The bounds of the weight of the Burstable class: the sum of its pods' requests, as the kubelet saw it last.
+"""The bounds of the weight of a Burstable class: the sum of its pods' requests, as the kubelet saw it last.
 
 The kubelet sums up once a minute, and when it makes a pod. So a pod that began a minute ago is in the sum, one that
 began later may be, and one that ended may be in it still: a pod that is gone is in no list. What all of them together
@@ -11,7 +11,7 @@ Source: kubernetes ``pkg/kubelet/cm/qos_container_manager_linux.go`` (``setCPUCg
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from toolkit.allocation.cgroup_values import milli_to_shares
@@ -19,10 +19,13 @@ from toolkit.kubernetes.pod import CPU, Pod, effective_requests
 from toolkit.model.claims import Claim
 from toolkit.model.cpu_units import MAX_SHARES
 from toolkit.model.node_reading import NodeReading
-from toolkit.model.plan import QosClass
 from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.machine import captured_topology
+from toolkit.sources.kubelet.pod_paths import class_of, place_of
+from toolkit.sources.kubelet.pods import Requested
+from toolkit.text.names import from_text
 
+BURSTABLE = "burstable"
 UPDATED_S = 90.0
 """So old a pod is in the sum for certain: the kubelet's minute, and a busy node's half of one more."""
 
@@ -45,33 +48,42 @@ class ClassSum:
         return milli_to_shares(least), MAX_SHARES if self.cpus is None else milli_to_shares(self.cpus * 1000)
 
 
-NOTHING = ClassSum(pods=(), cpus=None)
+def class_sums(reading: NodeReading, tree: Iterable[str], asked_for: Requested) -> dict[str, ClassSum]:
+    """Return what a reading says of each Burstable class, by its cgroup: a system partition's pods are in none.
 
-
-def class_sum(
-    reading: NodeReading, pods: Mapping[str, Pod], before: Mapping[str, Pod], partial: Collection[str]
-) -> ClassSum:
-    """Return what a reading says of it.
-
-    :param pods: by UID, as the kubelet's gates show them. :param before: those whose resize is under way, as they were.
-    :param partial: UIDs of pods whose containers' roles are not known.
+    :param tree: all cgroups that were read. :param asked_for: what pods request, as the kubelet's gates show them.
     """
+    paths, cpus = tuple(tree), _cpus(reading)
+    found = {}
+    for path in paths:
+        if class_of(path) == BURSTABLE:
+            places = (place_of(one) for one in paths if one.startswith(f"{path}/"))
+            inside = {place.pod_uid for place in places if place is not None}
+            found[from_text(path)] = ClassSum(pods=_pods(reading, asked_for, inside), cpus=cpus)
+    return found
+
+
+def _pods(reading: NodeReading, asked_for: Requested, inside: Container[str]) -> tuple[tuple[float, int], ...]:
+    """Return the pods of a class as in :class:`ClassSum`. :param inside: UIDs of those in its cgroup."""
     found: dict[str, tuple[float, int]] = {}
     for one in reading.containers or ():
-        pod = pods.get(one.pod_uid) if one.sandbox and one.ready and one.created_at_ns else None
-        if pod is not None and pod.qos_class is QosClass.BURSTABLE:
-            ways = (pod, before.get(one.pod_uid, pod))
-            least = min(_least_milli(way, rough=one.pod_uid in partial) for way in ways)
+        uid = one.pod_uid
+        pod = asked_for.pods.get(uid) if one.sandbox and one.ready and one.created_at_ns and uid in inside else None
+        if pod is not None:
+            ways = (pod, asked_for.in_force.get(uid, pod))
+            least = min(_least_milli(way, rough=uid in asked_for.partial) for way in ways)
             began_s = (one.created_at_ns or 0) / 1e9
-            found[one.pod_uid] = max(began_s, found.get(one.pod_uid, (began_s, 0))[0]), least
-    return ClassSum(pods=tuple(sorted(found.values())), cpus=_cpus(reading))
+            found[uid] = max(began_s, found.get(uid, (began_s, 0))[0]), least
+    return tuple(sorted(found.values()))
 
 
-def with_bounds(claim: Claim, known: ClassSum, now_s: float) -> Claim:
-    """Return the claim of the class with its bounds as they are now, and each other claim as it is."""
-    if claim.shares_between is None:
-        return claim
-    return replace(claim, shares_between=known.shares_between(now_s))
+def with_bounds(claim: Claim, known: Mapping[str, ClassSum], now_s: float) -> Claim:
+    """Return the claim of a class with its bounds as they are now, and each other claim as it is.
+
+    :param known: by cgroup.
+    """
+    of_class = known.get(claim.cgroup)
+    return claim if of_class is None else replace(claim, shares_between=of_class.shares_between(now_s))
 
 
 def read_s(reading: NodeReading) -> float | None:

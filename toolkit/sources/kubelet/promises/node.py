@@ -6,7 +6,7 @@ Source: docs/facts.md K-quota, K-shares, K-pod, K-kubelet-4; KEP-5526 "ResourceI
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolkit.allocation.cgroup_values import milli_to_shares
@@ -46,7 +46,7 @@ from toolkit.sources.kubelet.pods import (
     problems,
     requested,
 )
-from toolkit.sources.kubelet.promises.class_weight import NOTHING, ClassSum, class_sum, read_s
+from toolkit.sources.kubelet.promises.class_weight import ClassSum, class_sums, read_s
 from toolkit.sources.kubelet.promises.crio import CrioPods, unjudged
 from toolkit.sources.kubelet.promises.pinned import pinned_words
 from toolkit.sources.kubelet.promises.pod import (
@@ -91,8 +91,8 @@ class NodeClaims:
     cpu: CpuStateFile | None
     memory: MemoryStateFile | None
     missing: tuple[MissingPart, ...]
-    burstable: ClassSum = NOTHING
-    """Of which the weight of the Burstable class is a sum: its bounds go with the time."""
+    burstable: Mapping[str, ClassSum] = field(default_factory=dict)
+    """Of which the weights of Burstable classes are sums, by cgroup: their bounds go with the time."""
     pinners_unread: str = ""
     """Why what programs beside the kubelet have pinned is not known; empty: it is, or there are none."""
 
@@ -154,7 +154,7 @@ class _Made:
     node: Node | str | None
     requested: Requested
     contested: Mapping[str, Mapping[str, frozenset[str]]]
-    burstable: ClassSum
+    burstable: Mapping[str, ClassSum]
     words: PinnedWords
     pods: Mapping[str, PodPromises]
 
@@ -186,7 +186,7 @@ def _made(
         node=node,
         requested=asked_for,
         contested=contested,
-        burstable=class_sum(reading, pods, asked_for.in_force, asked_for.partial),
+        burstable=class_sums(reading, tree, asked_for),
         words=words,
         pods=made,
     )
@@ -336,7 +336,7 @@ def _unnamed(number: int) -> str:
     return f"{cgroups}: not known which container {'it is' if number == 1 else 'each is'}" if number else ""
 
 
-BURSTABLE, BEST_EFFORT = "burstable", "besteffort"
+BEST_EFFORT = "besteffort"
 
 
 def parent_claims(reading: NodeReading, tree: Iterable[str], cgroups: Iterable[str], made: _Made) -> tuple[Claim, ...]:
@@ -355,14 +355,16 @@ def parent_claims(reading: NodeReading, tree: Iterable[str], cgroups: Iterable[s
         shares = MIN_SHARES if qos == BEST_EFFORT else None
         if root and node is not None and _enforced(sysfs, node):
             shares = milli_to_shares(node.allocatable[CPU].milli)
+        cgroup = from_text(path)
+        known = made.burstable.get(cgroup)
         found.append(
             Claim(
                 name=qos_claim_name(qos or "kubepods"),
-                cgroup=from_text(path),
+                cgroup=cgroup,
                 kind=SubjectKind.QOS,
                 quota_us=NO_QUOTA,
                 shares=shares,
-                shares_between=made.burstable.shares_between(read_s(reading)) if qos == BURSTABLE else None,
+                shares_between=None if known is None else known.shares_between(read_s(reading)),
                 contended=False,
             )
         )
