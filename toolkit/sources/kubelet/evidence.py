@@ -612,7 +612,10 @@ def _later_s(reading: NodeReading) -> float | None:
 
 
 def miscounted(reading: NodeReading, node: NodeClaims) -> dict[str, int]:
-    """Return their claims with the number that they ask for, as far as the kubelet's list of pods says it.
+    """Return the claims of owners whose entry in the state file has another number of CPUs than they ask for, with the
+    number that they ask for, as far as the kubelet's list of pods says it.
+
+    What was promised is what a container asks for; a state file that was changed by hand answers otherwise.
 
     A pod whose resize is under way may have the one number or the other; with a gate resizes are taken, and the CPU
     manager keeps what it has.
@@ -656,6 +659,10 @@ SLACK_S = 5.0
 
 def overdue_s(subject: Subject, reading: NodeReading, node: NodeClaims) -> float | None:
     """Return for how long a reconcile had been possible when the cgroups were read, if that is longer than one takes.
+
+    A reconcile compares the state with the kubelet's own memory, a period after the last one at the latest. It comes
+    for containers that run, of pods that are active, never for ephemeral ones, and not while no kubelet runs. All
+    seconds are of the node's clock, as it dates files.
 
     ``None``: it is not, or nothing says. The state file is read first and the runtime's list last: where the file was
     written again in between, the list may be of the new one.

@@ -226,7 +226,7 @@ class _Said:
 
 
 class NodeFacts:
-    """Of one node, from reading to reading."""
+    """The facts of one node, from reading to reading, and what follows from the last ones."""
 
     def __init__(self) -> None:
         self.held = HeldState()
@@ -416,7 +416,7 @@ def _unmeasured(problem: str | None) -> tuple[MissingPart, ...]:
 
 
 class Turns:
-    """Of one node, from reading to reading."""
+    """Whose status a reading need not ask for: of most containers the layers agree, and 0.7 ms each add up."""
 
     def __init__(self) -> None:
         self._turn = 0
@@ -454,7 +454,10 @@ class Turns:
 
 
 class Signs:
-    """Of one node. The paths are made anew where anything that they are made of is new: a node has a thousand."""
+    """Where a kubelet's node shows that it has changed: state files, the tree of pods, the containers' files of CPUs.
+
+    The paths are made anew where anything that they are made of is new: a node has a thousand.
+    """
 
     def __init__(self) -> None:
         self._groups: CgroupHierarchies | None = None
@@ -464,7 +467,7 @@ class Signs:
         """As of the last reading."""
 
     def look(self, kubelet_root: Path, root: Path, hierarchies: Tops, groups: CgroupHierarchies | None) -> None:
-        """Make them. :param root: of the hierarchies. :param groups: those that were read."""
+        """Make the paths. :param root: of the hierarchies. :param groups: those that were read."""
         tops = dict(hierarchies)
         where = kubelet_root, root, tops
         if self._made_of is None or self._groups != groups or self._made_of[0] != where:

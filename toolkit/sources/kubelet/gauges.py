@@ -83,7 +83,10 @@ NODE, POD = "node", "pod"
 
 
 class Entered:
-    """Since the node is followed. What came and went between two readings is not seen."""
+    """How many containers came into the state file since the node is followed.
+
+    What came and went between two readings is not seen.
+    """
 
     def __init__(self) -> None:
         self._file: CpuStateFile | None = None

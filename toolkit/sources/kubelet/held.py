@@ -247,7 +247,9 @@ def _known(one: KnownContainer, known: Sequence[KnownContainer]) -> bool:
 
 
 def forgotten(reading: NodeReading, found: NodeClaims, running: Sequence[Promise]) -> tuple[Held, ...]:
-    """Return those of the promises in force that are so."""
+    """Return the containers of the pool that ask for CPUs of their own and have a set that the state file does not name
+    any more: it has forgotten them.
+    """
     apart = [(promise, cpus) for promise in running if (cpus := _own_set(promise))]
     if not apart or found.settings.problem or found.settings.config.cpu_manager_policy != "static":
         return ()
@@ -312,7 +314,7 @@ class Holding:
 
 
 class InForce:
-    """Of one node, from reading to reading."""
+    """What the lives of one node hold now, from reading to reading."""
 
     def __init__(self) -> None:
         self._late: dict[str, Held] = {}
@@ -392,7 +394,7 @@ class InForce:
 
 
 class Owned:
-    """Of one node, from its first reading on."""
+    """Which containers of one node own, or owned, CPUs: from its first reading on."""
 
     def __init__(self) -> None:
         self._owners: dict[tuple[str, str], CpuSet] = {}

@@ -372,7 +372,6 @@ def _names(document: dict[str, Any]) -> set[str]:
 
 QUOTA, SHARES, MEMORY = "quota_us", "shares", "memory_bytes"
 _RUNS = ("running", "")
-_HASH = re.compile(r"[0-9a-f]{32}")
 
 
 def contradicted(

@@ -302,14 +302,28 @@ _FILES = ("cpuset.mems.effective", "cpuset.effective_mems", "cpuset.mems")
 
 
 def nodes_above(subject: Subject, tree: dict[str, dict[str, str]]) -> CpuSet | None:
-    """Return them; ``None``: they were not read. :param tree: control files by cgroup, as claims name it."""
+    """Return the memory nodes of a container for which the kubelet asked for none: those of its pod's own cgroup.
+
+    A runtime copies them (v1), or the kernel grants them (v2); what else stands there another program wrote.
+    Source: opencontainers/cgroups ``fs/cpuset.go`` (``cpusetCopyIfNeeded``); Documentation/admin-guide/cgroup-v2.rst
+    (``cpuset.mems.effective``); docs/facts.md K-kubelet-3.
+
+    :param tree: control files by cgroup, as claims name it. :returns: ``None``: they were not read.
+    """
     files = tree.get(subject.cgroup.rpartition("/")[0], {})
     return next((parsed(files[name]) for name in _FILES if name in files), None) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """One of them. :param name: pod and container. :param fresh: it may have started after the cgroups were read."""
+    """A container that runs by the runtime's word, and whose cgroup is not where pods are: nothing can be said of it.
+
+    The cgroups are read first: one that started since then is no loss, and neither is one of which it is not known
+    whether it runs and whose cgroup would be in a pod (it has ended). Pods of a kubelet without a cgroup of their own
+    (``cgroupsPerQOS: false``), or whose runtime puts them elsewhere (virtual machines), are lost as long as they run.
+
+    :param name: pod and container. :param fresh: it may have started after the cgroups were read.
+    """
 
     id: str
     name: str
@@ -319,7 +333,7 @@ class Lost:
 
 
 def lost(reading: NodeReading, subjects: Iterable[Subject]) -> tuple[Lost, ...]:
-    """Return the containers that run and are no subjects with a cgroup, in the runtime's order."""
+    """Return the containers that run and are no subjects with a cgroup."""
     known = {one.runtime.id: one for one in subjects if one.runtime is not None}
     found = []
     for entry in reading.containers or ():
@@ -384,7 +398,11 @@ def driver_in_use(reading: NodeReading, known: Settings) -> str:
 
 
 def leftovers(tree: Iterable[str], subjects: Iterable[Subject], root: str | None) -> tuple[MissingPart, ...]:
-    """Name the other trees of pods, in which there is no container. :param root: the one in use."""
+    """Name the other trees of pods, in which there is no container: they are left of a kubelet with the other driver.
+
+    They stay until the machine restarts: the cgroups of all pods, of the QoS classes, and of static pods under the very
+    UIDs that they have again. :param root: the one in use.
+    """
     used = {root_of(_path(one)) for one in subjects if not one.gone} - {None}
     if not used:
         return ()  # Which of the trees the next pod is in is not known for sure.
@@ -425,7 +443,11 @@ _COSTS = {
 
 
 def unreadable(reading: NodeReading, subjects: Iterable[Subject]) -> tuple[MissingPart, ...]:
-    """Return a line for each source in which there is such a text, with the first one."""
+    """Return a line for each source in which a text is no list of CPUs or of memory nodes, with the first one.
+
+    A kernel and a runtime write none: such a text is of a capture that was spoilt, and what it stood for is not known.
+    Cgroups in pods that the runtime does not list are named, too: what they are is not known.
+    """
     known = tuple(subjects)
     found = []
     for part, texts in (("containers", _asked(known)), ("cgroups", _files(known)), ("threads", _masks(known))):
@@ -474,7 +496,7 @@ Rows = dict[tuple[str, str], list[PodResourcesContainer]]
 
 
 def rows_of(reading: NodeReading) -> Rows:
-    """Return the rows of a reading."""
+    """Return what pod-resources says by the names of pod and container: hundreds of subjects look for their row."""
     found: Rows = {}
     for row in reading.pod_resources or ():
         found.setdefault((row.pod_name, row.container), []).append(row)

@@ -209,7 +209,7 @@ class _Tree:
 
 
 class PodTree:
-    """Of one node. :param kept: reads its files."""
+    """The cgroups of pods of one node that is followed. :param kept: reads its files."""
 
     def __init__(self, kept: KeptFiles = NONE_KEPT) -> None:
         self._kept = kept

@@ -18,7 +18,7 @@ PART = "pinned"
 
 
 def pinner_files(places: Places) -> tuple[dict[str, bytes], list[str]]:
-    """Return them, without what may be a secret, and a line for each that is there and cannot be used."""
+    """Return these files, without what may be a secret, and a line for each that is there and cannot be used."""
     found: dict[str, bytes] = {}
     problems: list[str] = []
 

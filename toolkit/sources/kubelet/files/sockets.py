@@ -99,7 +99,7 @@ class _Written:
 
 
 class Answers:
-    """Of one node."""
+    """What the sockets of one node answered, as long as they answer the same."""
 
     def __init__(self) -> None:
         self._containers = Known(lambda message: kept_entry(container_entry(message)))

@@ -451,7 +451,7 @@ def not_known(claims: Iterable[Claim], pods: Collection[str], partial: Collectio
 
 
 def left_to_pods(names: Iterable[str]) -> tuple[MissingPart, ...]:
-    """Name the containers of which that is so."""
+    """Name the containers whose runtime was told no limit of huge pages that they request."""
     found = sorted(names)
     if not found:
         return ()

@@ -522,7 +522,10 @@ def _least_high_bytes(subject: Subject, container: Container, known: Settings, v
 
 
 class Versions:
-    """Of one node. :param given: the gates that the configuration sets."""
+    """Which kubelet runs, as far as what is there shows it where nothing says it.
+
+    :param given: the gates that the configuration sets.
+    """
 
     def __init__(self, reading: NodeReading, given: FeatureGates) -> None:
         self.said = _said_version(reading)
