@@ -22,6 +22,7 @@ from toolkit.allocation.cgroup_values import MIN_QUOTA_US
 from toolkit.errors import InputError
 from toolkit.model.cpu_tuning import CpuTuning
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
+from toolkit.model.cpuset import CpuSet
 from toolkit.sources.kubelet.json_parts import items, load, mapping, number, parsed, text, texts
 from toolkit.sources.pinned import Pinned
 from toolkit.text.names import printable
@@ -38,7 +39,7 @@ FILE = "crio/config.json"
 """Where a capture has what of it is kept."""
 WHOLE = 1024
 """Shares of a whole CPU."""
-_OFF = ("disable", "true")
+_OFF, _ON = ("disable", "true"), "enable"
 _HOUSEKEEPING = "housekeeping"
 _MAX_TEXT = 4096
 
@@ -70,11 +71,13 @@ class Configuration:
     """What of it is used.
 
     :param allowed: annotations by runtime handler. :param to_workloads: those that any workload allows.
+    :param shared: CPUs that a container may have beside its own (``shared_cpuset``).
     """
 
     workloads: tuple[Workload, ...] = ()
     allowed: dict[str, tuple[str, ...]] = field(default_factory=dict)
     to_workloads: tuple[str, ...] = ()
+    shared: CpuSet = field(default_factory=CpuSet)
 
 
 def kept_configuration(files: Sequence[tuple[str, bytes]]) -> bytes:
@@ -85,12 +88,14 @@ def kept_configuration(files: Sequence[tuple[str, bytes]]) -> bytes:
     """
     workloads: dict[str, Any] = {}
     runtimes: dict[str, Any] = {}
+    shared = ""
     for where, data in files:
         try:
             whole = tomllib.loads(data.decode("utf-8", "replace"))
         except (tomllib.TOMLDecodeError, RecursionError):
             raise InputError(where, "not TOML", "CRI-O's configuration") from None
         said = mapping(mapping(whole.get("crio")).get("runtime"))
+        shared = text(said.get("shared_cpuset")) or shared
         for name, one in mapping(said.get("workloads")).items():
             keys = ("activation_annotation", "annotation_prefix", "allowed_annotations", "resources")
             workloads[name] = {**workloads.get(name, {}), **{key: v for key, v in mapping(one).items() if key in keys}}
@@ -98,7 +103,8 @@ def kept_configuration(files: Sequence[tuple[str, bytes]]) -> bytes:
             runtimes[name] = runtimes.get(name, {}) | {
                 key: value for key, value in mapping(one).items() if key == "allowed_annotations"
             }
-    return json.dumps({"workloads": workloads, "runtimes": runtimes}, indent=1, default=str).encode()
+    found = {"workloads": workloads, "runtimes": runtimes, "shared_cpuset": shared}
+    return json.dumps(found, indent=1, default=str).encode()
 
 
 @lru_cache(8)
@@ -123,6 +129,7 @@ def configuration(data: str) -> Configuration:
             for name, one in workloads.items()
         ),
         allowed={name: _words(one.get("allowed_annotations")) for name, one in runtimes.items()},
+        shared=parsed(text(found.get("shared_cpuset"))) or CpuSet(),
         to_workloads=tuple(word for one in workloads.values() for word in _words(one.get("allowed_annotations"))),
     )
 
@@ -164,9 +171,14 @@ def partitioned(annotations: Mapping[str, str], container: str, known: Configura
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooked:
-    """What CRI-O's hooks promise of a container. :param unjudged: what is stated and nothing judges, a line each."""
+    """What CRI-O's hooks promise of a container.
+
+    :param shared: CPUs that it has beside its own, and then a quota that is not known.
+    :param unjudged: what is stated and nothing judges, a line each.
+    """
 
     quota_free: bool = False
+    shared: CpuSet = field(default_factory=CpuSet)
     tuning: CpuTuning | None = None
     unjudged: tuple[str, ...] = ()
 
@@ -197,8 +209,11 @@ def hooked(
         unjudged.append(
             f"not judged: {INTERRUPTS}={_HOUSEKEEPING}: which of its CPUs keep interrupts is not worked out"
         )
-    if SHARED in said:
-        unjudged.append(f"not judged: {SHARED}: CPUs of shared_cpuset are not among those that are promised")
+    shared = known.shared if known is not None and said.get(SHARED) == _ON else CpuSet()
+    if shared:
+        unjudged.append(f"not judged: {SHARED}: its quota, and that nothing else runs on the CPUs which are its own")
+    elif said.get(SHARED) == _ON:
+        unjudged.append(f"not judged: {SHARED}: which CPUs these are (shared_cpuset) is not known")
     latency = _latency(said.get(C_STATES, ""))
     if C_STATES in said and not latency:
         unjudged.append(f"not judged: {C_STATES}: {printable(said[C_STATES])[:60]} is no value that CRI-O takes")
@@ -211,6 +226,7 @@ def hooked(
     )
     return Hooked(
         quota_free=said.get(QUOTA) in _OFF,
+        shared=shared,
         tuning=None if tuning == CpuTuning(by="CRI-O") else tuning,
         unjudged=tuple(unjudged),
     )

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.unit.toolkit.sources.edited import Files, document, failed, judged, part, place, rows, unmanaged
+from tests.unit.toolkit.sources.edited import Files, capture, document, failed, judged, part, place, rows, unmanaged
 from tests.unit.toolkit.sources.kubelet.followed_node import DB, made_node
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.pinners import SECRET
@@ -214,6 +214,26 @@ def test_a_partition_that_is_not_known_promises_nothing(
         files[crio.FILE] = crio.kept_configuration([("a", configuration)])
     assert (rows(files)[BE]["cpus"], rows(files)[BE]["pinned_by"]) == (None, "")
     assert reason in said(files, "pinned")
+
+
+def test_cpus_that_are_shared_stand_beside_its_own() -> None:
+    """The state file has its own alone: more is no drift where CRI-O gives it, and fails where it does not."""
+    files = capture("D-4")
+    uid = rows(files)[OWNER]["pod_uid"]
+    with part(files, "node.json") as node:
+        node["version"]["runtimeName"] = "cri-o"
+        for box in node["sandboxes"]["items"]:
+            if box["labels"]["io.kubernetes.pod.uid"] == uid:
+                box["annotations"] |= {"cpu-shared.crio.io/main": "enable"}
+    place(files, rows(files)[OWNER], "0-1")
+    assert ("layers-agree", OWNER) in failed(files)
+    assert "which CPUs these are (shared_cpuset) is not known" in said(files)
+    files[crio.FILE] = crio.kept_configuration([("a", b'[crio.runtime]\nshared_cpuset = "0"\n')])
+    row = rows(files)[OWNER]
+    assert (row["cpus"], row["isolation"], row["pinned_by"]) == ("0-1", "host", "CRI-O's shared_cpuset")
+    assert {("layers-agree", OWNER), ("applied", OWNER)}.isdisjoint(failed(files))
+    place(files, row, "1")
+    assert "CRI-O's shared_cpuset and cgroup differ" in failed(files)["layers-agree", OWNER]
 
 
 def test_drop_ins_apply_in_their_order() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from toolkit.errors import InputError
 from toolkit.model.claims import NO_QUOTA, Claim, SubjectKind
+from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_reading import UNIFIED, MissingPart, NodeReading
 from toolkit.sources import crio
 from toolkit.sources.kubelet.json_parts import mapping
@@ -83,9 +84,16 @@ def words(reading: NodeReading) -> PinnedWords:
 
 def with_hooked(claim: Claim, hooked: crio.Hooked) -> Claim:
     """Return a container's claim with what CRI-O's hooks do to it."""
+    if hooked.shared:
+        claim = replace(claim, quota_us=None, kept_quota_us=None)
     if hooked.quota_free:
         claim = replace(claim, quota_us=NO_QUOTA, kept_quota_us=None)
     return claim if hooked.tuning is None else replace(claim, tuning=hooked.tuning)
+
+
+def beside_own(hooked: crio.Hooked, own: CpuSet | None) -> Pinned | None:
+    """Return the CPUs of a container that has shared ones beside those that are its own; ``None``: it has none."""
+    return Pinned(source="CRI-O's shared_cpuset", cpus=own | hooked.shared) if own and hooked.shared else None
 
 
 def unjudged(lines: dict[str, crio.Hooked]) -> tuple[MissingPart, ...]:

@@ -56,10 +56,11 @@ def with_pinned(claim: Claim, pinned: Pinned) -> Claim:
         return found
     own = pinned.exclusive and claim.isolation is Isolation.HOST
     narrowed = pinned.cpus != claim.cpus
+    shared = claim.cpus is not None and not pinned.cpus <= claim.cpus
     return replace(
         found,
         cpus=pinned.cpus,
-        isolation=Isolation.CONTAINER if own else claim.isolation,
+        isolation=Isolation.CONTAINER if own else Isolation.HOST if shared else claim.isolation,
         alignments=() if narrowed else claim.alignments,
         preferences=() if narrowed else claim.preferences,
         max_numa_nodes=None if narrowed else claim.max_numa_nodes,

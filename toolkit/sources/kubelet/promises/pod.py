@@ -61,7 +61,7 @@ from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.machine import STATIC
 from toolkit.sources.kubelet.pod_paths import class_above, place_of
 from toolkit.sources.kubelet.pods import actuated, allocations
-from toolkit.sources.kubelet.promises.crio import CrioPods, with_hooked
+from toolkit.sources.kubelet.promises.crio import CrioPods, beside_own, with_hooked
 from toolkit.sources.kubelet.promises.pinned import in_force, with_pinned
 from toolkit.sources.kubelet.subjects import Subject, bare_claim, by_pod_cgroup
 from toolkit.sources.pinned import Pinned
@@ -217,6 +217,8 @@ def _promise(terms: Terms, pod: PodFacts, subject: Subject) -> Promise:
         state = parsed(pod.entries[name] if in_state else terms.cpu.default)
     mems = pod.mems.get(name) if workload else None
     pinned = in_force(pod.pinned.get(subject.id) if subject.is_workload else None, state, terms.settings.reserved)
+    if in_state:
+        pinned = beside_own(terms.crio.hooked(subject, guaranteed=not class_above(subject.cgroup)), state) or pinned
     claim = None
     if not subject.gone:
         isolation = _isolation(terms, pod, name, asked_of(subject).quota_us) if in_state else Isolation.HOST
