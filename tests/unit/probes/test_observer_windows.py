@@ -117,7 +117,7 @@ def test_the_listener_does_not_wait_for_a_window_that_turns_over() -> None:
 
     def poll(_timeout_ms: int) -> None:
         switches.event(detail(5, 1))
-        polls.append(len(watcher.violations()))
+        polls.append(len(watcher.poll()))
         if len(polls) == 100:
             heard.set()
         time.sleep(0.001)
@@ -133,7 +133,7 @@ def test_the_listener_does_not_wait_for_a_window_that_turns_over() -> None:
     assert ended, "nobody waits at its end for what could still be sent"
     assert sum(polls[:100]) == 0
     switches.cut()
-    assert len(watcher.violations()) + sum(polls) == len(polls)
+    assert len(watcher.poll()) + sum(polls) == len(polls)
 
 
 def test_what_one_thread_reports_is_reported_for_the_other() -> None:
@@ -159,7 +159,7 @@ def test_what_one_thread_reports_is_reported_for_the_other() -> None:
     go_on.set()
     listener.join(DEADLINE_S)
     ender.join(DEADLINE_S)
-    assert len(watcher.violations()) == 1
+    assert len(watcher.poll()) == 1
 
 
 def test_a_round_in_which_nothing_was_heard_waits_for_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_a_round_in_which_nothing_was_heard_waits_for_no_lock(monkeypatch: pytes
     assert taken == []
     switches.event(detail(5, 1))
     switches.cut()
-    assert (len(taken), len(watcher.violations())) == (1, 1)
+    assert (len(taken), len(watcher.poll())) == (1, 1)
     watcher.closing = watcher.window
     switches.cut()
     assert len(taken) == 2, "a window that ends is cut to its end"

@@ -128,4 +128,4 @@ def test_what_was_woken_before_anybody_waited_is_not_lost() -> None:
     opened.observer.report(FOUND)
     opened.wake()
     assert opened.observer.poll(DEADLINE_S) == (FOUND,)
-    assert opened.observer.violations() == ()
+    assert opened.observer.poll() == ()
