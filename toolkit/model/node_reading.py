@@ -99,6 +99,11 @@ class RuntimeContainer:
     runtime_handler: str = ""
     """Of a sandbox: what the pod's runtime class names; empty: the default one, or not said."""
 
+    @property
+    def runs(self) -> bool:
+        """Whether it runs by the runtime's word: a list without states is of what runs."""
+        return self.state in ("running", "")
+
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -542,7 +542,7 @@ def may_begin(subject: Subject, reading: NodeReading) -> bool | None:
     By the runtime's word: any task can call itself as a runtime's do.
     """
     runtime, at_s = subject.runtime, reading.read_at_s.get("threads_read")
-    if runtime is not None and runtime.state not in ("running", ""):
+    if runtime is not None and not runtime.runs:
         return True
     began_ns = (runtime.started_at_ns or runtime.created_at_ns) if runtime is not None else None
     return None if at_s is None or not began_ns else at_s * 1e9 - began_ns <= PINNED_NS
@@ -675,7 +675,7 @@ def overdue_s(subject: Subject, reading: NodeReading, node: NodeClaims) -> float
         return None
     if reading.pods is None and KUBELET_STARTED not in times:  # One that has just started lists none.
         return None
-    if runtime is not None and runtime.state not in ("running", ""):
+    if runtime is not None and not runtime.runs:
         return None
     began_ns = (runtime.started_at_ns or runtime.created_at_ns or 0) if runtime is not None else 0
     lasted_s = read_s - max(written_s, times.get(KUBELET_STARTED, written_s), began_ns / 1e9)

@@ -33,7 +33,6 @@ from toolkit.sources.kubelet.promises.node import NodeClaims
 from toolkit.sources.kubelet.promises.pod import Promise, own_cpus
 from toolkit.sources.kubelet.subjects import Lost, Subject, lost, rows_of
 
-RUNNING = ("running", "")
 CREATED = "created"
 """Its runtime may sit in its cgroup already, before it is pinned."""
 
@@ -172,7 +171,7 @@ def _runs(promise: Promise, reading: NodeReading, listed: frozenset[str]) -> boo
     if runtime is None:
         # Without the runtime's word a cgroup is all there is; with it, one that it does not list is being made.
         return reading.containers is None
-    return runtime.state in RUNNING
+    return runtime.runs
 
 
 def _is_made(promise: Promise) -> bool:

@@ -371,7 +371,6 @@ def _names(document: dict[str, Any]) -> set[str]:
 
 
 QUOTA, SHARES, MEMORY = "quota_us", "shares", "memory_bytes"
-_RUNS = ("running", "")
 
 
 def contradicted(
@@ -384,7 +383,7 @@ def contradicted(
     found: dict[str, dict[str, frozenset[str]]] = {}
     for entry in reading.containers or ():
         hashed = _HASH.fullmatch(entry.pod_uid) is not None
-        if not hashed or entry.pod_uid not in manifests or entry.sandbox or entry.state not in _RUNS:
+        if not hashed or entry.pod_uid not in manifests or entry.sandbox or not entry.runs:
             continue
         differs = _differs(entry, manifests[entry.pod_uid], config)
         if differs:

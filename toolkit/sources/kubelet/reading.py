@@ -435,7 +435,7 @@ class Parts:
         except InputError as error:
             self.miss("pod_resources", str(error))
             return None, Allocatable()
-        runs = any(one.pod_uid and not one.sandbox and one.state in ("running", "") for one in runtime or ())
+        runs = any(one.pod_uid and not one.sandbox and one.runs for one in runtime or ())
         if found == () and runs:
             self.miss("pod_resources", NO_PODS_LISTED)
             found = None

@@ -255,7 +255,7 @@ def _alive(subject: Subject) -> tuple[bool, bool, bool, bool, int]:
     runtime = subject.runtime
     return (
         subject.active is not False,
-        runtime is not None and runtime.state in ("running", ""),
+        runtime is not None and runtime.runs,
         bool(subject.threads),
         not subject.gone,
         (runtime.created_at_ns or 0) if runtime else 0,
@@ -369,8 +369,6 @@ def _began_later(entry: RuntimeContainer, reading: NodeReading) -> bool:
 
 
 SYSTEMD = "systemd"
-RUNNING = ("running", "")
-"""A list without states is of what runs."""
 
 
 def root_in_use(tree: Collection[str], subjects: Sequence[Subject], driver: str) -> str | None:
@@ -380,7 +378,7 @@ def root_in_use(tree: Collection[str], subjects: Sequence[Subject], driver: str)
         believed: a runtime may have given another one to the kubelet.
     """
     here = [one for one in subjects if not one.gone]
-    running = [one for one in here if one.threads or (one.runtime is not None and one.runtime.state in RUNNING)]
+    running = [one for one in here if one.threads or (one.runtime is not None and one.runtime.runs)]
     named = [path for path in tree if driver and _is_slice(path) == (driver == SYSTEMD)]
     orders = (map(_path, running), map(_path, here), named, tree, map(_path, subjects))
     return next((root for paths in orders if (root := pods_root(sorted(paths)))), None)
