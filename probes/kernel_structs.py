@@ -34,13 +34,17 @@ WANTED: dict[str, tuple[str, ...]] = {
 }
 ARRIVAL: dict[str, tuple[str, ...]] = {
     "task_struct": ("sched_info", "se"),
-    "sched_info": ("last_arrival",),
+    "sched_info": ("last_arrival", "last_queued"),
     "sched_entity": ("cfs_rq",),
     "cfs_rq": ("rq",),
     "rq": ("clock",),
 }
 """When a task came onto its CPU, by the scheduler's clock, and that clock: CONFIG_SCHED_INFO (CONFIG_SCHEDSTATS or
 CONFIG_TASK_DELAY_ACCT bring it) and CONFIG_FAIR_GROUP_SCHED. Distributions have all; without them nothing is asked."""
+THROTTLED = ("throttled_clock_self_time", "throttled_clock_pelt_time", "throttled_clock_task_time")
+"""For how long a cgroup's runqueue was throttled on its CPU, with all levels above: since 677ea015f231 (Linux
+6.6), before it since 64eaf50731ac (5.18), and before that. Where the scheduler knows the CPU's speed the latter two run
+with it."""
 OPEN_FILES: dict[str, tuple[str, ...]] = {"kernfs_open_file": ("kn",), "kernfs_node": ("name", "priv")}
 """Which control file a write goes to, and of which cgroup; the directory is ``parent``, ``__parent`` since
 633488947ef6 (Linux 6.15)."""
@@ -86,6 +90,9 @@ def settings(root: Path) -> dict[str, int]:
     ancestors = "ancestors" if btf.has_member("cgroup", "ancestors") else "ancestor_ids"
     places = _offsets(btf, WANTED | {"cgroup": (*WANTED["cgroup"], ancestors)})
     found = {"OFF_" + name.replace(".", "_").upper(): value for name, value in places.items()} | _known(btf, ARRIVAL)
+    throttled = next((name for name in THROTTLED if btf.has_member("cfs_rq", name)), None)
+    if throttled is not None and "OFF_RQ_CLOCK" in found:
+        found["OFF_CFS_RQ_THROTTLED"] = _offsets(btf, {"cfs_rq": (throttled,)})[f"cfs_rq.{throttled}"]
     # A kernel without cpusets has nothing to ask for: no claim has one then, and the program never reads it.
     flags = sum(flag for member, flag in UNANNOUNCED.items() if btf.has_member("kernel_clone_args", member))
     return found | {"CPUSET_SUBSYS": btf.enumerator(*CPUSET_SUBSYS) or 0, "PF_UNANNOUNCED": flags}

@@ -8,6 +8,8 @@ from toolkit.model.serde import stage_value
 
 MAX_LEVELS = 24
 """Levels of the cgroup tree in which a claim can sit, the root's included; what is below a claim may be deeper."""
+BIN_MS = 10
+"""The length of a timeline's bins."""
 MAX_LEVEL = MAX_LEVELS - 1
 """The deepest level below the cgroup root in which the ledger finds a claim."""
 MAX_CLAIMS = (1 << 16) - 2
@@ -19,11 +21,12 @@ MAX_CLAIMS = (1 << 16) - 2
 class ObserveOptions:
     """Options of :class:`probes.observer.Observer`.
 
-    :param max_claims: claims at one time; costs 256 bytes per claim and possible CPU, and 2 KB.
+    :param max_claims: claims at one time; costs 304 bytes per claim and possible CPU, and 2 KB.
     :param max_tasks: threads (and processes) of claims whose membership is remembered.
     :param max_irqs: sources of interrupts on watched CPUs in two windows; an entry for each source and CPU.
     :param max_actions: moves between cgroups, and affinity changes, that a CPU reports in a window; others are counted.
     :param max_writes: writes to control files that a CPU reports in a window; others are counted.
+    :param max_waits: claims that waited, by CPU; ``max_culprits``: what had the CPU meanwhile, by claim and CPU.
     :param trace_syscalls: see affinity changes at the exit of system calls where the kernel refuses the cheap way;
         slows every system call of the machine.
     :param sampler_hz: rate of the CPU-clock sampler; 0 switches it off.
@@ -34,6 +37,8 @@ class ObserveOptions:
     :param scan_ms: pause between two scans of all threads' masks.
     :param bin_ms: length of the slots of ``usage_bins``, where a bandwidth or a part of contended CPU time is promised;
         elsewhere they have five seconds, for no rule asks.
+    :param timeline: keep what each claim ran, and waited for, on each CPU in bins of :data:`BIN_MS`; of the first
+        ``binned_claims`` alone, 6 KB for each of them and possible CPU.
     :param threads: scan thread masks at all.
     """
 
@@ -53,7 +58,16 @@ class ObserveOptions:
     joining_ms: int = 5000
     scan_ms: int = 200
     bin_ms: int = 100
+    max_waits: int = 8192
+    max_culprits: int = 16384
+    timeline: bool = False
+    binned_claims: int = 32
     threads: bool = True
+
+    @property
+    def slot_ms(self) -> int:
+        """Length of the slots that the rows of the ledger are kept in: of ``usage_bins``, or a part of them."""
+        return BIN_MS if self.timeline else self.bin_ms
 
     @property
     def sampler_gap_ns(self) -> int:

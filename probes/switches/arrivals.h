@@ -150,6 +150,11 @@ static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *
 
 #define arrival_of(task) 0
 
+static __always_inline u64 last_arrival(void)
+{
+        return 0;
+}
+
 static __always_inline int clocks_due(struct cpu_state *st, u64 now)
 {
         return 0;

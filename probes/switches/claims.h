@@ -19,6 +19,7 @@
  *   idents  hash: key ident (u32), value slot (u32), MAX_CGROUPS entries; written by user space alone, which gets the error.
  *   masks   key slot * MASK_BUFFERS + buffer, value struct mask, (MAX_CLAIMS + 1) * MASK_BUFFERS entries; cannot be full.
  *   live    key slot, value buffer in use (u32), MAX_CLAIMS + 1 entries; cannot be full.
+ *   idents_of  key slot, value ident (u32), MAX_CLAIMS + 1 entries; cannot be full.
  */
 /*
  * The same value, of which the compiler knows nothing from here on. For an author of BPF, two cases in which the
@@ -126,6 +127,7 @@ BPF_TABLE("hash", u64, struct claim_root, roots, MAX_CGROUPS);
 BPF_TABLE("hash", u32, u32, idents, MAX_CGROUPS);
 BPF_ARRAY(masks, struct mask, (MAX_CLAIMS + 1) * MASK_BUFFERS);
 BPF_ARRAY(live, u32, MAX_CLAIMS + 1);
+BPF_ARRAY(idents_of, u32, MAX_CLAIMS + 1);
 
 static __always_inline int has_cpu(const u64 *words, u32 cpu)
 {
@@ -168,6 +170,7 @@ static __always_inline u64 ancestor_id(void *cgroup, int level)
 
 static u64 (*find_root)(u64 cgroup_and_space) = SUBPROGRAM(0);
 static u64 (*find_current_root)(u64 any) = SUBPROGRAM(1);
+static u64 (*tell_wait)(u64 slot_and_ns) = SUBPROGRAM(2);
 
 /* A root as one number, and back; none is 0, and no claim's ident is. */
 #define ROOT_SLOT_BITS  29

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from probes.readings import Frame, Part, Reading, Readings
-from probes.switches import tally
+from probes.switches import delays, tally
 from probes.switches.nesting import with_nested
 from probes.switches.owners import classify
 from probes.switches.records import CpuState, Row
 from probes.switches.spreads import HORIZON
+from probes.switches.timeline import KEPT_NS
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Intruder, UsageBin
+from toolkit.model.evidence import Delay, Intruder, TimelineBins, UsageBin
 from toolkit.model.evidence.switches import SwitchCoverage, SwitchEvidence
 from toolkit.model.nesting import nested
 
@@ -50,6 +51,9 @@ class SwitchReading(Reading):
     :param joinings: by ident, process, and when it joined: what it ran outside before it had joined the v1 cpuset, too.
     :param cgroups: paths of the intruders' cgroups, by id. :param gone: those of pods that were deleted by now.
     :param slot_gap: the longest time between two readings of the slots of CPU time, and when it began (ns).
+    :param waits, culprits: long waits by ident and CPU, and what had the CPU meanwhile.
+    :param timeline_bins: what claims ran and waited for in short bins, where these are kept.
+    :param timeline_gap: as ``slot_gap``, of those.
     :param dropped: intervals and moves that were not kept.
     :param observer_pid: whose tasks are the toolkit's.
     :param blind_spots: what cannot be seen on this kernel.
@@ -64,8 +68,12 @@ class SwitchReading(Reading):
     intruders: tally.Intruders = field(default_factory=dict)
     cgroups: Mapping[int, str] = field(default_factory=dict)
     gone: frozenset[int] = frozenset()
+    waits: delays.Waits = field(default_factory=dict)
+    culprits: delays.Culprits = field(default_factory=dict)
     bins: tuple[UsageBin, ...] = ()
     slot_gap: tuple[int, int] = (0, 0)
+    timeline_bins: tuple[TimelineBins, ...] = ()
+    timeline_gap: tuple[int, int] = (0, 0)
     dropped: int = 0
     observer_pid: int = 0
     blind_spots: tuple[str, ...] = ()
@@ -79,12 +87,13 @@ class SwitchReading(Reading):
     def decode(self, readings: Readings) -> Part:
         """Return what ran where for how long, and how complete that is."""
         frame = readings.frame
-        use, cuts = [], dict[int, dict[int, int]]()
+        use, waited, cuts = [], list[Delay](), dict[int, dict[int, int]]()
         for (ident, cpu), count in self.cuts.items():
             cuts.setdefault(ident, {})[cpu] = count
         for subject in frame.subjects:
             rows = self.rows.get(subject.ident, [])
             use += tally.cpu_use(subject.name, rows, frame.sampled, cuts.get(subject.ident, {}))
+            waited += delays.delays(subject.name, subject.ident, rows, self.waits, frame.start_ns)
         names = {ident: name for ident, name in frame.names.items() if frame.is_about(name)}
         first, last = self.first.states, self.last.states
         standstill = {cpu: last[cpu].standstill_ns - first[cpu].standstill_ns for cpu in frame.sampled}
@@ -95,6 +104,9 @@ class SwitchReading(Reading):
                 joinings=tuple(tally.joinings(self.joinings, names, frame.start_ns)),
                 intruders=self._intruders(frame) if frame.strangers else (),
                 usage_bins=tuple(row for row in self.bins if frame.is_about(row.claim)),
+                delays=tuple(waited),
+                culprits=delays.culprits(self.culprits, names, frame.names, self.cgroups, self.observer_pid),
+                timeline_bins=tuple(row for row in self.timeline_bins if frame.is_about(row.claim)),
                 standstill_by_cpu_ns=standstill or None,
             ),
             coverage=self._coverage(frame),
@@ -102,6 +114,7 @@ class SwitchReading(Reading):
                 *(BlindSpot(text=text) for text in self.blind_spots),
                 *_unsampled(frame.last.online - frame.sampled),
                 *self._slots(frame),
+                *self._bins(frame),
             ),
         )
 
@@ -145,6 +158,10 @@ class SwitchReading(Reading):
         ]
         return tuple(sorted(rows, key=lambda row: (-row.total_ns, row.cpu, row.tid)))
 
+    def _bins(self, frame: Frame) -> list[BlindSpot]:
+        longest_ns, from_ns = self.timeline_gap
+        return [_unbinned(longest_ns, max(0, from_ns - frame.start_ns))] if longest_ns > KEPT_NS else []
+
     def _slots(self, frame: Frame) -> list[BlindSpot]:
         longest_ns, from_ns = self.slot_gap
         if longest_ns < (HORIZON - 1) * frame.options.bin_ms * 1_000_000:
@@ -159,6 +176,14 @@ class SwitchReading(Reading):
                 end_at_ns=at_ns + longest_ns,
             )
         ]
+
+
+def _unbinned(longest_ns: int, from_ns: int) -> BlindSpot:
+    # No rule asks for the bins: they show when, and the sums say how much.
+    return BlindSpot(
+        text=f"the observer stood still for {longest_ns / 1e9:.2f} s (from {from_ns / 1e9:.2f} s on): the timeline "
+        "has a hole there"
+    )
 
 
 def _unsampled(cpus: CpuSet) -> list[BlindSpot]:

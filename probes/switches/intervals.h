@@ -6,6 +6,8 @@
  *   rows   per CPU: key window parity * MAX_CLAIMS + slot, value struct row, MAX_CLAIMS * 2 entries; cannot be full (a claim
  *          that finds no free slot is refused by user space).
  *   spreads  key as of rows, value struct spread, as many entries; cannot be full.
+ *   bins   per CPU: key window parity * BINNED_CLAIMS + slot, value struct bins, BINNED_CLAIMS * 2 + 1 entries; cannot be full
+ *          (a claim beyond them has none, which the evidence says).
  */
 /*
  * Two windows, one after the other: user space reads those of one window together, ten times a second. A closed window's
@@ -40,13 +42,44 @@ static __always_inline struct row *row_of(struct cpu_state *st, u32 slot)
  */
 BPF_ARRAY(spreads, struct spread, MAX_CLAIMS * 2);
 
+/*
+ * With bins a slot of the rows is as long as one of them, and SLOTS_EACH of these are one of the spread's.
+ */
+BPF_PERCPU_ARRAY(bins, struct bins, BINNED_CLAIMS * 2 + 1);
+
+#if BINNED_CLAIMS
+/* Its CPU alone writes and, once it has left a slot, never again. */
+static __always_inline void enter_bin(struct cpu_state *st, struct row *row, u32 claim, u64 ns)
+{
+        int index = (st->window & 1) * BINNED_CLAIMS + claim;
+        struct bins *kept = claim < BINNED_CLAIMS ? bins.lookup(&index) : 0;
+        u64 wait_ns = row->wait_ns - row->slotted_wait_ns;
+
+        row->slotted_wait_ns = row->wait_ns;
+        if (!kept || !(ns | wait_ns))
+                return;
+        struct bin *b = &opaque(kept)->of[row->slot & (BINS - 1)];
+
+        /* What reads in between finds no slot. */
+        *(volatile u32 *)&b->slot = 0;
+        *(volatile u32 *)&b->run_ns = ns > ~0U ? ~0U : ns;
+        *(volatile u32 *)&b->wait_ns = wait_ns > ~0U ? ~0U : wait_ns;
+        *(volatile u32 *)&b->slot = row->slot;
+}
+#else
+static __always_inline void enter_bin(struct cpu_state *st, struct row *row, u32 claim, u64 ns)
+{
+}
+#endif
+
 static __always_inline void enter_slot(struct cpu_state *st, struct row *row, u32 claim)
 {
         int index = (st->window & 1) * MAX_CLAIMS + claim;
-        u32 slot = row->slot, late = st->slot - slot;
+        u32 slot = (u32)row->slot / SLOTS_EACH, late = st->slot / SLOTS_EACH - slot;
         u64 ns = row->ns - row->slotted_ns;
         struct spread *s = spreads.lookup(&index);
 
+        enter_bin(st, row, claim, ns);
         /* First: what reads in between finds too little, and the rest next time, but never too much. */
         *(volatile u64 *)&row->slotted_ns = row->ns;
         /* What is older was read where it was; its place is for another slot soon. */
@@ -164,13 +197,17 @@ static __always_inline void charge(struct cpu_state *state_here, u64 now, int ti
         /* A tick always goes the long way: what it finds is true even where a word was missed. */
         if (tick || mark->key != key || key >> 32 != news) {
                 u32 slot;
+                struct row *row = look_up(st, note, news, now, still, 0, tick, &slot);
 
-                look_up(st, note, news, now, still, 0, tick, &slot);
+                if (row)
+                        count_wait_now(st, row, slot);
         } else {
                 struct row *row = row_of_mark(st, mark);
 
-                if (row)
+                if (row) {
                         add_to_row(st, row, mark->slot, now, still, 0, tick);
+                        count_wait_now(st, row, mark->slot);
+                }
         }
         st->charged_ns = now;
 }

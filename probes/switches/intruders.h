@@ -96,6 +96,8 @@ static __always_inline void watched(struct cpu_state *st, struct place_entry *e,
         i->switches += count_once(st, s, COUNTED_INTRUDER);
         i->ns += s->now - s->from;
         i->last_ns = s->now;
-        if (s->now - earliest > i->longest_ns)
+        if (s->now - earliest > i->longest_ns) {
                 i->longest_ns = s->now - earliest;
+                i->longest_end_ns = s->now;
+        }
 }

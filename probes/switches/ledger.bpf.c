@@ -17,6 +17,7 @@
 #include "switches/pieces.h"
 #include "switches/offences.h"
 #include "switches/intruders.h"
+#include "switches/waits.h"
 #include "switches/intervals.h"
 #include "switches/renames.h"
 
@@ -32,6 +33,19 @@ static __always_inline struct cpu_state *my_state(void)
         int zero = 0;
 
         return state.lookup(&zero);
+}
+
+#include "switches/culprits.h"
+
+/* The turn of the task that goes ends, and the next one's begins. `note`: what is known of the one that goes. */
+static __always_inline void lead_on(struct cpu_state *st, struct bpf_raw_tracepoint_args *ctx, u64 now, u32 tid, u64 note)
+{
+        st->from_idle = !tid;
+        st->before_start_ns = st->start_ns;
+        st->charged_ns = st->start_ns = now;
+        st->next = ctx->args[2];
+        st->queued_ns = queued_of(ctx->args[2]);
+        end_turn(st, now, ctx->args[1], tid, note & NOTE_TAG);
 }
 
 /*
@@ -62,21 +76,22 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
                 row = row_of_mark(st, mark);
         }
         u64 now = bpf_ktime_get_ns(), ns = now - st->charged_ns, came_ns = by_our_clock(st, arrival);
-        u64 lag = lag_of(st, came_ns);
+        u64 lag = lag_of(st, came_ns), waited = wait_of(st, (u64)ctx->args[1], arrival);
         /* And before the cgroup is asked for: a move in between makes the note that we write stale, never good. */
         u32 news = *(volatile u32 *)&c->news;
 
         st->judged++;
         if (likely(known == news && ns <= SAMPLER_GAP_NS && !clocks_due(st, now) && !is_late(st, came_ns))) {
-                if (row)
+                if (row) {
                         add_to_row(st, row, mark->slot, now, 0, 1, 0);
+                        row->wait_ns += waited;
+                }
                 if (rare(lag))
                         add_lag(st, row, lag);
                 st->before = row ? mark->slot + 1 : 0;
-                st->from_idle = !tid;
-                st->before_start_ns = st->start_ns;
-                st->charged_ns = st->start_ns = now;
-                st->next = ctx->args[2];
+                lead_on(st, ctx, now, tid, key);
+                if (row)
+                        tell_long_wait(st, mark->slot, waited, st->before_start_ns);
                 return 0;
         }
         u32 slot = 0;
@@ -86,10 +101,11 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
         if (lag)
                 add_lag(st, row, lag);
         st->before = row ? slot + 1 : 0;
-        st->from_idle = !tid;
-        st->before_start_ns = st->start_ns;
-        st->charged_ns = st->start_ns = now;
-        st->next = ctx->args[2];
+        lead_on(st, ctx, now, tid, note ? *note : 0);
+        if (row) {
+                row->wait_ns += waited;
+                tell_long_wait(st, slot, waited, st->before_start_ns);
+        }
         return 0;
 }
 
@@ -205,6 +221,19 @@ int on_exit(struct bpf_raw_tracepoint_args *ctx)
                 *(volatile u32 *)&st->busy = 0;
                 handle_exit(st, (void *)ctx->args[0]);
         }
+        return 0;
+}
+
+/* raw tracepoint sched_migrate_task(task, cpu): on the CPU of what moves it, with interrupts off. */
+int on_migrate(struct bpf_raw_tracepoint_args *ctx)
+{
+        struct cpu_state *st = my_state();
+        u64 *note = note_of(read_kernel(u32, (void *)ctx->args[0], OFF_TASK_STRUCT_PID));
+        u32 tag = note ? *note & NOTE_TAG : 0;
+        struct row *row = st && tag >= TAG_OF(0) ? row_of(st, tag - TAG_OF(0)) : 0;
+
+        if (row)
+                row->migrations++;
         return 0;
 }
 

@@ -13,6 +13,7 @@ struct row {
         u64 idle_wakes;                 /* intervals that ended and had begun on an idle CPU */
         u64 arrival_lag_ns;             /* how long before the switches to its tasks the scheduler let them arrive, */
         u64 departure_lag_ns;           /* and those that came after them (arrivals.h) */
+        u64 wait_ns;                    /* how long its tasks were runnable and waited here before these intervals (waits.h) */
         u64 out_switches;               /* intervals outside, each counted once, also if it still runs */
         u64 out_ns;
         u64 out_longest_ns;
@@ -22,6 +23,22 @@ struct row {
         u64 out_samples;
         u64 details;                    /* detail records sent */
         u64 standstill_ns;              /* of ns: pieces in which the CPU's sampler did not come when it should have */
+        u64 slotted_wait_ns;            /* of wait_ns: what is in `bins` already */
+        u64 migrations;                 /* of its tasks, moved to another CPU by what ran on this one */
+};
+
+/*
+ * One claim on one CPU by slots of time: what it ran and what it waited for, where that ended. A slot's entry is at its number
+ * modulo BINS, and gives way to the slot that is BINS later.
+ */
+struct bin {
+        u32 slot;
+        u32 run_ns;                     /* ends at its greatest number */
+        u32 wait_ns;
+};
+
+struct bins {
+        struct bin of[BINS];
 };
 
 /*
@@ -50,6 +67,7 @@ struct offence {
         u64 longest_ns;
         u64 first_ns;                   /* begin of the first interval */
         u64 last_ns;                    /* end of the last one so far */
+        u64 longest_end_ns;
         u32 tgid;
         u32 pad;
         char comm[16];
@@ -72,11 +90,74 @@ struct intruder {
         u64 longest_ns;
         u64 first_ns;
         u64 last_ns;
+        u64 longest_end_ns;
         u32 tgid;
         u32 flags;                      /* task_struct.flags: PF_KTHREAD, PF_NO_SETAFFINITY */
         u32 nr_cpus_allowed;
         u32 ident;                      /* whose it is by its cgroup all the same: PODS_IDENT, or a claim's by v1 alone */
         char comm[16];
+};
+
+/* Waits of a claim's tasks on one CPU that lasted TOLD_NS or longer; the time of all of them is in its row. */
+struct wait_key {
+        u32 epoch;                      /* as in struct offence_key */
+        u32 ident;
+        u32 cpu;
+        u32 pad;
+};
+
+#define WAIT_BUCKETS  20                /* from 16 us on, each twice as long as the one before; the last has no end */
+
+struct wait_sums {
+        u64 woken_ns;                   /* of tasks that had slept, or came from another CPU */
+        u64 preempted_ns;               /* of tasks that were taken off this CPU while they were runnable */
+        u64 throttled_ns;               /* of both: the claim, or a cgroup above it, was throttled here */
+        u64 unnamed_ns;                 /* of both: what ran meanwhile is not among the culprits */
+        u64 longest_ns;
+        u64 longest_end_ns;
+        u32 woken[WAIT_BUCKETS];
+        u32 preempted[WAIT_BUCKETS];
+};
+
+/* What ran on the CPU while a claim's task waited there. */
+enum culprit_kind {
+        CULPRIT_IDLE = 1,               /* nothing: the task was on its way, or held back */
+        CULPRIT_THROTTLED,              /* the claim's tasks were not allowed to run */
+        CULPRIT_CLAIM,                  /* who: its ident */
+        CULPRIT_POD,                    /* who: id of its cgroup, 0 where that task has ended */
+        CULPRIT_KTHREAD,                /* by name */
+        CULPRIT_SYSTEM,                 /* by name */
+        CULPRIT_ENDED,                  /* a task without a claim that has ended since */
+};
+
+struct culprit_key {
+        u32 epoch;
+        u32 ident;                      /* of what waited */
+        u32 cpu;
+        u32 kind;
+        u64 who;
+        char comm[16];
+};
+
+struct culprit {
+        u64 ns;
+        u64 count;                      /* turns that it had meanwhile */
+        u64 longest_ns;
+        u32 tgid;
+        u32 pad;
+};
+
+/* Until when the cgroup of a claim's task was throttled on a CPU, as far as a wait has told. */
+struct throttle_key {
+        u32 ident;
+        u32 cpu;
+};
+
+struct throttle {
+        u64 cfs_rq;
+        u64 seen_ns;                    /* the kernel's account of it, at the last wait that was told */
+        u64 from_ns;
+        u64 until_ns;
 };
 
 /* The first word of every record in the ring `events`. */
@@ -155,6 +236,16 @@ struct piece {
         char comm[16];
 };
 
+/* Which task had a CPU until when: from where the turn before it ended. */
+struct turn {
+        u64 end_ns;
+        u64 task;                       /* its address: it may have ended since, and another have it */
+        u32 tid;
+        u32 tag;
+};
+
+#define TURNS         64                /* power of two */
+
 /* What a CPU's programs keep for themselves. Only this CPU writes; programs on it do not interrupt each other. */
 struct cpu_state {
         u64 start_ns;                   /* the running interval began */
@@ -185,8 +276,12 @@ struct cpu_state {
         u64 compared_ns;                /* when that was found; 0: it is not known */
         u64 before_start_ns;            /* the interval before the running one began */
         u64 next;                       /* the task (its address) that the last switch led to */
+        u64 queued_ns;                  /* since when that one had been runnable, by the scheduler's clock; 0: not known */
+        u64 wait_end_ns;                /* when the wait that is being told ended */
+        u64 turn;                       /* how many turns there were */
         struct mark marks[MARKS];
         struct place_cache places;
+        struct turn turns[TURNS];
 };
 
 enum counted { COUNTED_OUTSIDE = 1, COUNTED_TRANSITION = 2, COUNTED_INTRUDER = 4 };

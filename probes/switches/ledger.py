@@ -21,6 +21,7 @@ from probes.switches import moving, records
 from probes.switches.notes import Notes, note_lines
 from probes.switches.rows import Rows
 from probes.switches.spreads import Spreads
+from probes.switches.timeline import KernelBins
 from toolkit.model.cpuset import EMPTY, CpuSet
 
 _RAW_TRACEPOINTS = {
@@ -28,6 +29,7 @@ _RAW_TRACEPOINTS = {
     "sched_process_fork": "on_fork",
     "sched_process_exit": "on_exit",
     "task_rename": "on_rename",
+    "sched_migrate_task": "on_migrate",
 }
 _U32 = struct.Struct("=I")
 NO_LEGACY: Mapping[str, int] = {}
@@ -69,7 +71,12 @@ class Ledger(Programs):
             "MAX_CGROUPS": options.max_claims * 8 + 8,  # v2 and three of v1, and cgroups that are made anew
             "MAX_TASKS": options.max_tasks,
             "NOTE_LINES": note_lines(root),
-            "SLOT_NS": options.bin_ms * 1_000_000,
+            "SLOT_NS": options.slot_ms * 1_000_000,
+            "SLOTS_EACH": options.bin_ms // options.slot_ms,
+            "BINS": records.BINS,
+            "BINNED_CLAIMS": min(options.binned_claims, options.max_claims) if options.timeline else 0,
+            "MAX_WAITS": options.max_waits,
+            "MAX_CULPRITS": options.max_culprits,
             "JOINING_NS": options.joining_ms * 1_000_000,
             "MAX_RENAMES": options.max_offenders,
             "MAX_OFFENDERS": options.max_offenders,
@@ -84,10 +91,17 @@ class Ledger(Programs):
         self._config = table("config", 4, records.CONFIG.size)
         self._masks = table("masks", 4, records.MASK_BYTES)
         self._state = table("state", 4, records.CPU_STATE_BYTES, per_cpu=True)
-        self.rows = Rows(table("rows", 4, records.Row.LAYOUT.size, per_cpu=True), self.options.max_claims)
+        each = self.options.bin_ms // self.options.slot_ms
+        self.rows = Rows(table("rows", 4, records.Row.LAYOUT.size, per_cpu=True), self.options.max_claims, each)
         self.spreads = Spreads(table("spreads", 4, records.SLOTS * 8), self.rows, self.options.max_claims)
         self.offenders = table("offenders", records.OffenceKey.LAYOUT.size, records.Offence.LAYOUT.size)
         self.intruders = table("intruders", records.IntruderKey.LAYOUT.size, records.IntruderSums.LAYOUT.size)
+        binned = self.settings(self.root, self.options)["BINNED_CLAIMS"]
+        self.bins = KernelBins(table("bins", 4, records.BINS * records.BIN.size, per_cpu=True), binned)
+        self.waits = table("waits", records.WaitKey.LAYOUT.size, records.WaitSums.LAYOUT.size)
+        self.culprits = table("culprits", records.CulpritKey.LAYOUT.size, records.CulpritSums.LAYOUT.size)
+        self._throttles = table("throttles", 8, 32)
+        self._idents_of = table("idents_of", 4, 4)
         self.renames = table("renames", records.RENAME_KEY.size, records.RENAME.size)
         self.processes = table("processes", 4, records.Member.LAYOUT.size)
         self.threads = table("threads", 4, records.Member.LAYOUT.size)
@@ -163,6 +177,7 @@ class Ledger(Programs):
     def _add_roots(self, cgroup_id: int, legacy_ids: Mapping[str, int], slot: int, ident: int) -> None:
         root = records.CLAIM_ROOT.pack(slot, ident, "cpuset" in legacy_ids, records.limits(legacy_ids))
         self.idents.update(_U32.pack(ident), _U32.pack(slot))
+        self._idents_of.update(_U32.pack(slot), _U32.pack(ident))
         for controller, number in legacy_ids.items():
             self.roots.update(struct.pack("=Q", number | records.SPACES[controller]), root)
         self.roots.update(struct.pack("=Q", cgroup_id), root)
@@ -214,6 +229,7 @@ class Ledger(Programs):
     def _clear(self, slot: int, window: int) -> None:
         self.rows.clear(slot, window)
         self.spreads.clear(slot, window)
+        self.bins.clear(slot, window)
 
     def adopt_cpu(self, cpu: int) -> None:
         """Bring a CPU that came online into the present window."""
@@ -261,7 +277,8 @@ class Ledger(Programs):
         for slot in tuple(self._dirty):
             self.clear_slot(slot)
         self.stop_sampler()
-        for table in (self.offenders, self.intruders, self.processes, self.threads, self.idents, self.renames):
+        details = (self.offenders, self.intruders, self.waits, self.culprits, self._throttles, self.renames)
+        for table in (*details, self.processes, self.threads, self.idents):
             for key in tuple(table.keys()):
                 table.delete(key)
         self._notes.forget()

@@ -14,6 +14,7 @@
  */
 #define PF_EXITING       0x00000004             /* of task_struct.flags */
 #define NOTES_PER_LINE   128
+#define NOTE_TAG         0xffffULL
 #define NOTE_DEAD        (1ULL << 16)           /* it is exiting: its record is gone, its cgroup is what counts */
 #define NOTE_LEFT        (1ULL << 17)           /* a task of this id has exited, a leader maybe before its threads */
 #define NOTE_SEEN        (1ULL << 18)           /* it was seen switched out: what it does is judged, not hidden */

@@ -126,6 +126,8 @@ static __always_inline void outside(struct cpu_state *st, struct row *row, struc
         o->switches += count;
         o->ns += s->now - begin;
         o->last_ns = s->now;
-        if (longest > o->longest_ns)
+        if (longest > o->longest_ns) {
                 o->longest_ns = longest;
+                o->longest_end_ns = s->now;
+        }
 }

@@ -18,7 +18,7 @@ from probes.records import CPU_WORDS, Record
 class Row(Record):
     """One claim on one CPU in one window (``struct row``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=16Q")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=19Q")
     switches: int
     ns: int
     slotted_ns: int
@@ -26,6 +26,7 @@ class Row(Record):
     idle_wakes: int
     arrival_lag_ns: int
     departure_lag_ns: int
+    wait_ns: int
     out_switches: int
     out_ns: int
     out_longest_ns: int
@@ -35,6 +36,8 @@ class Row(Record):
     out_samples: int
     details: int
     standstill_ns: int
+    slotted_wait_ns: int
+    migrations: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +57,13 @@ class OffenceKey(Record):
 class Offence(Record):
     """Sums of one thread outside on one CPU (``struct offence``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=5Q2I16s")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=6Q2I16s")
     switches: int
     ns: int
     longest_ns: int
     first_ns: int
     last_ns: int
+    longest_end_ns: int
     tgid: int
     pad: int
     comm: bytes
@@ -83,17 +87,69 @@ class IntruderKey(Record):
 class IntruderSums(Record):
     """Sums of one thread without a claim, in one cgroup, on one watched CPU (``struct intruder``)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=5Q4I16s")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=6Q4I16s")
     switches: int
     ns: int
     longest_ns: int
     first_ns: int
     last_ns: int
+    longest_end_ns: int
     tgid: int
     flags: int
     nr_cpus_allowed: int
     ident: int
     comm: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WaitKey(Record):
+    """``struct wait_key``."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4I")
+    epoch: int
+    ident: int
+    cpu: int
+    pad: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WaitSums(Record):
+    """Long waits of one claim on one CPU (``struct wait_sums``)."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=6Q80s80s")
+    woken_ns: int
+    preempted_ns: int
+    throttled_ns: int
+    unnamed_ns: int
+    longest_ns: int
+    longest_end_ns: int
+    woken: bytes
+    preempted: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CulpritKey(Record):
+    """``struct culprit_key``."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4IQ16s")
+    epoch: int
+    ident: int
+    cpu: int
+    kind: int
+    who: int
+    comm: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CulpritSums(Record):
+    """What one culprit took of one claim's time on one CPU (``struct culprit``)."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=3Q2I")
+    ns: int
+    count: int
+    longest_ns: int
+    tgid: int
+    pad: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +224,7 @@ class Piece(Record):
 class CpuState(Record):
     """A CPU's own counters (``struct cpu_state`` without the place cache)."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4Q6I10Q2I6Q")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("=4Q6I10Q2I9Q")
     start_ns: int
     charged_ns: int
     judged: int
@@ -197,6 +253,9 @@ class CpuState(Record):
     compared_ns: int
     before_start_ns: int
     next: int
+    queued_ns: int
+    wait_end_ns: int
+    turn: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +294,28 @@ def limits(controllers: Collection[str]) -> int:
     return sum(bit for name, bit in LIMITS.items() if name in controllers)
 
 
+WAIT_BUCKETS = 20
+TOLD_NS = 16_000
+"""Waits from here on are told one by one."""
+(
+    CULPRIT_IDLE,
+    CULPRIT_THROTTLED,
+    CULPRIT_CLAIM,
+    CULPRIT_POD,
+    CULPRIT_KTHREAD,
+    CULPRIT_SYSTEM,
+    CULPRIT_ENDED,
+) = range(1, 8)
+BINS = 256
+"""Of a timeline, that the kernel keeps of a claim on a CPU."""
+BIN = struct.Struct("=3I")
 LEFT_VISIT = 1 << 31
 """In ``left``: what left had come from outside, with the same program."""
 MASK_BUFFERS = 4
 MASK_BYTES = CPU_WORDS * 8 * 2 + 16
 CONFIG = struct.Struct("=6I")
 CLAIM_ROOT = struct.Struct("=IIII")
-CPU_STATE_BYTES = CpuState.LAYOUT.size + 32 * 16 + 16 * 32
+CPU_STATE_BYTES = CpuState.LAYOUT.size + 32 * 16 + 16 * 32 + 64 * 24
 RENAME_KEY = struct.Struct("=II")
 RENAME = struct.Struct("=Q16s")
 NOTES_PER_LINE = 128

@@ -24,9 +24,12 @@ class Rows:
     online has counted nothing, and is not decoded.
     """
 
-    def __init__(self, table: Map, slots: int) -> None:
-        """:param slots: that there are in each of the two windows."""
-        self._table, self._slots = table, slots
+    def __init__(self, table: Map, slots: int, each: int = 1) -> None:
+        """:param slots: that there are in each of the two windows.
+
+        :param each: how many of the slots of time that rows are kept in make one of :meth:`unslotted`.
+        """
+        self._table, self._slots, self._each = table, slots, each
         self._bytes = table.value_size * table.copies
         self._zero = bytes(self._bytes)
         self._reach = 0
@@ -75,7 +78,8 @@ class Rows:
         for slot, ns, slotted_ns, number in self._times(max(wanted, default=-1) + 1, window):
             if ns != slotted_ns and slot in wanted:
                 of_claim = found.setdefault(slot, {})
-                of_claim[number] = of_claim.get(number, 0) + ns - slotted_ns
+                whole = number // self._each
+                of_claim[whole] = of_claim.get(whole, 0) + ns - slotted_ns
         return found
 
     def _times(self, slots: int, window: int) -> Iterator[tuple[int, int, int, int]]:

@@ -129,6 +129,7 @@ class Shares:
             longest_ns=stay.to_ns - begin,
             first_ns=binds,
             last_ns=stay.to_ns,
+            longest_end_ns=stay.to_ns,
             tgid=piece.tgid,
             pad=0,
             comm=piece.comm,
@@ -142,7 +143,7 @@ class Shares:
         joined.slowest_ns = max(joined.slowest_ns, stay.complete_ns - stay.joined_ns)
         ns = stay.to_ns - stay.from_ns
         ended = int(stay.to_ns < piece.now_ns or bool(piece.flags & PIECE_ENDED))
-        sums = Offence(ended, ns, ns, stay.from_ns, stay.to_ns, piece.tgid, 0, piece.comm)
+        sums = Offence(ended, ns, ns, stay.from_ns, stay.to_ns, stay.to_ns, piece.tgid, 0, piece.comm)
         key = OffenceKey(0, stay.ident, piece.tid, piece.cpu, piece.life)
         tally.merge_offences(joined.threads, [(key, sums)])
 
@@ -159,6 +160,7 @@ class Shares:
             longest_ns=length,
             first_ns=stay.from_ns,
             last_ns=stay.to_ns,
+            longest_end_ns=stay.to_ns,
             tgid=piece.tgid,
             flags=piece.task_flags,
             nr_cpus_allowed=piece.nr_cpus_allowed,

@@ -41,11 +41,13 @@ def merge_intruders(into: Intruders, found: Iterable[tuple[IntruderKey, Intruder
 
 def _together(old: Sums, more: Sums) -> Sums:
     """Sum up what was counted of one thread in one place; it has the name that it had last."""
+    longer = more if more.longest_ns > old.longest_ns else old
     return replace(
         more,
         switches=old.switches + more.switches,
         ns=old.ns + more.ns,
-        longest_ns=max(old.longest_ns, more.longest_ns),
+        longest_ns=longer.longest_ns,
+        longest_end_ns=longer.longest_end_ns,
         first_ns=min(old.first_ns, more.first_ns),
         last_ns=max(old.last_ns, more.last_ns),
         comm=max(old, more, key=lambda sums: sums.last_ns).comm,
@@ -107,6 +109,7 @@ def offenders(offences: Offences, claims: Mapping[int, str], start_ns: int) -> t
             longest_ns=offence.longest_ns,
             switches=offence.switches,
             last_at_ns=max(0, offence.last_ns - start_ns),
+            longest_at_ns=max(0, offence.longest_end_ns - start_ns),
         )
         for key, offence in offences.items()
         if key.ident in claims
@@ -182,4 +185,5 @@ def intruder(
         longest_ns=sums.longest_ns,
         first_at_ns=max(0, sums.first_ns - start_ns),
         gone=gone,
+        longest_at_ns=max(0, sums.longest_end_ns - start_ns),
     )

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterable
 from dataclasses import replace
 
 from probes.cgroups.claimed_paths import ClaimedPaths
 from probes.observer import Observer
 from probes.subjects import Subject
-from probes.switches import tally
+from probes.switches import delays, tally
 from probes.switches.decoder import SwitchEdge, SwitchReading
 from probes.switches.nesting import with_nested
 from probes.switches.owners import CgroupNames
-from probes.switches.records import PODS_IDENT, Detail, IntruderKey, IntruderSums, Offence, OffenceKey, Piece, Row
+from probes.switches.records import (
+    CULPRIT_POD,
+    PODS_IDENT,
+    CulpritKey,
+    CulpritSums,
+    Detail,
+    IntruderKey,
+    IntruderSums,
+    Offence,
+    OffenceKey,
+    Piece,
+    Row,
+    WaitKey,
+    WaitSums,
+)
 from probes.switches.shares import Shares
 from probes.switches.slots import Slots
+from probes.switches.timeline import Timeline
 from probes.witness import Edge, OpenWindow, Watch
+from toolkit.model.evidence import TimelineBins
 from toolkit.model.nesting import nested
 
 MAX_WAITING = 100_000
@@ -32,6 +50,9 @@ class SwitchWatch(Watch):
         """What pieces add to the rows."""
         self.offences: tally.Offences = {}
         self.intruders: tally.Intruders = {}
+        self.waits: delays.Waits = {}
+        self.culprits: delays.Culprits = {}
+        self._timeline = Timeline(window.start_ns) if observer.options.timeline else None
         self.waiting: list[Piece] = []
         """Intervals that cannot be cut yet."""
         self._pieces_dropped = 0
@@ -58,6 +79,8 @@ class SwitchWatch(Watch):
         del at_ns
         self.slots.claim_removed(subject)
         self._final[subject.ident] = self._observer.ledger.rows.of(subject.slot, self.window.number)
+        self._take_bins([subject])
+        self._final[subject.ident] = self._observer.ledger.rows.of(subject.slot, self.window.number)
 
     def cgroup_changed(self, subject: Subject, made_ns: int | None) -> None:
         """Know the new cgroup by its name, too."""
@@ -71,6 +94,20 @@ class SwitchWatch(Watch):
         rows = self._observer.ledger.rows.of_each([subject.slot for subject in present], self.window.number)
         self._final |= zip((subject.ident for subject in present), rows, strict=True)
         self.slots.close()
+        self.look_at_bins()
+
+    def look_at_bins(self) -> None:
+        """Take the bins that the kernel has kept since the last look, where there is a timeline."""
+        if self._timeline is not None:
+            self._take_bins(self.window.present())
+            self._timeline.looks.beat(time.monotonic_ns())
+
+    def _take_bins(self, subjects: Iterable[Subject]) -> None:
+        if self._timeline is not None:
+            for subject in subjects:
+                if subject.slot < self._observer.ledger.bins.claims:
+                    found = self._observer.ledger.bins.read(subject.slot, self.window.number)
+                    self._timeline.take(subject.ident, found)
 
     def rows(self, subject: Subject) -> list[Row]:
         """Return a claim's counters by CPU."""
@@ -128,6 +165,11 @@ class SwitchWatch(Watch):
     def read(self, edge: Edge) -> SwitchReading:
         """Return the window up to this edge."""
         observer, offences, intruders = self._observer, *self._collect()
+        waits, culprits = self._collect_waits()
+        rows = {subject.ident: self.rows(subject) for subject in self.window.all_subjects()}
+        pods = {key.who for key in culprits if key.kind == CULPRIT_POD and key.who}
+        if not self.window.closed:
+            self.look_at_bins()
         if intruders and self.window.closed:
             # Also those that are gone by the next window; a look at an open one asks for what it does not know.
             self._cgroups.refresh_once(self._cgroups_made())
@@ -135,16 +177,20 @@ class SwitchWatch(Watch):
         return SwitchReading(
             first=self._first,
             last=edge.of(SwitchEdge),
-            rows={subject.ident: self.rows(subject) for subject in self.window.all_subjects()},
+            rows=rows,
             cuts=dict(self._shares.cuts),
             joinings=dict(self._shares.joinings),
             offences=offences,
             intruders=intruders,
-            cgroups={key.cgroup: self._cgroups[key.cgroup] for key in intruders},
+            cgroups={number: self._cgroups[number] for number in {*(key.cgroup for key in intruders), *pods}},
             gone=frozenset(number for number in in_pods if self._cgroups.gone(number)),
+            waits=waits,
+            culprits=culprits,
             bins=self.slots.read(self, edge.moment.at_ns),
             slot_gap=self.slots.gap(edge.moment.at_ns),
             dropped=self._pieces_dropped + observer.trails.forgotten - self._forgotten,
+            timeline_bins=self._bins_of(rows, edge.moment.at_ns),
+            timeline_gap=self._timeline.looks.until(edge.moment.at_ns) if self._timeline is not None else (0, 0),
             observer_pid=os.getpid(),
             blind_spots=observer.ledger.blind_spots,
         )
@@ -155,6 +201,23 @@ class SwitchWatch(Watch):
             return self._observer.ledger.side(ClaimedPaths).made()
         except KeyError:
             return None
+
+    def _bins_of(self, rows: dict[int, list[Row]], end_ns: int) -> tuple[TimelineBins, ...]:
+        if self._timeline is None:
+            return ()
+        binned = self._observer.ledger.bins.claims
+        names = {one.ident: one.name for one in self.window.all_subjects() if one.slot < binned}
+        return self._timeline.rows(names, rows, end_ns)
+
+    def _collect_waits(self) -> tuple[delays.Waits, delays.Culprits]:
+        """Return what was told of this window's waits: that drained before, and that in the maps now."""
+        waits, culprits = dict(self.waits), dict(self.culprits)
+        ledger, number = self._observer.ledger, self.window.number
+        told = ((WaitKey.decode(key), WaitSums.decode(value)) for key, value in ledger.waits.items())
+        delays.merge_waits(waits, ((k, v) for k, v in told if tally.in_window(k.epoch, number)))
+        found = ((CulpritKey.decode(key), CulpritSums.decode(value)) for key, value in ledger.culprits.items())
+        delays.merge_culprits(culprits, ((k, v) for k, v in found if tally.in_window(k.epoch, number)))
+        return waits, culprits
 
     def _collect(self) -> tuple[tally.Offences, tally.Intruders]:
         """Return this window's detail entries: those drained before, those in the maps now, and those of pieces."""

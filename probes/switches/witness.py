@@ -13,13 +13,15 @@ from probes.bpfsys import Map
 from probes.observer import Observer
 from probes.records import comm
 from probes.subjects import Subject, Violation
-from probes.switches import tally
+from probes.switches import delays, tally, timeline
 from probes.switches.decoder import SwitchEdge
 from probes.switches.members import Dead
 from probes.switches.owners import CgroupNames
 from probes.switches.records import (
     EVENT_OUTSIDE,
     EVENT_PIECE,
+    CulpritKey,
+    CulpritSums,
     Detail,
     IntruderKey,
     IntruderSums,
@@ -27,13 +29,15 @@ from probes.switches.records import (
     Offence,
     OffenceKey,
     Piece,
+    WaitKey,
+    WaitSums,
 )
 from probes.switches.spreads import EVERY
 from probes.switches.watch import SwitchWatch
 from probes.witness import Chore, Edge, OpenWindow, Witness
 from toolkit.model import blind_spots
 
-Key = TypeVar("Key", OffenceKey, IntruderKey)
+Key = TypeVar("Key", OffenceKey, IntruderKey, WaitKey, CulpritKey)
 EVENTS_S = 5.0
 """How long a window that has closed waits for its last events: they take milliseconds unless this machine is jammed."""
 HOUSEKEEPING_S = 2.0
@@ -72,6 +76,7 @@ class Switches(Witness):
             Chore(0.0, self.cut, self._idle),
             Chore(EVERY * self._observer.options.bin_ms / 1000, self._look, may_wait=self._judges_none),
             Chore(HOUSEKEEPING_S, self._housekeeping),
+            *([Chore(timeline.EVERY_S, self._look_at_bins)] if self._observer.options.timeline else []),
         )
 
     def claiming(self, subject: Subject) -> None:
@@ -218,6 +223,12 @@ class Switches(Witness):
                 watch = observer.window.watch(SwitchWatch)
                 watch.slots.look(watch)
 
+    def _look_at_bins(self) -> None:
+        observer = self._observer
+        with observer.lock:
+            if observer.window is not None and not observer.window.closed:
+                observer.window.watch(SwitchWatch).look_at_bins()
+
     def _housekeeping(self) -> None:
         """Forget tasks that are dead; move detail entries to user space before a map is full."""
         observer, ledger, options = self._observer, self._observer.ledger, self._observer.options
@@ -226,7 +237,12 @@ class Switches(Witness):
             self._dead.drop((ledger.processes, ledger.threads))
             if observer.window is None or observer.window.closed:
                 return
-            sizes = ((ledger.offenders, options.max_offenders), (ledger.intruders, options.max_intruders))
+            sizes = (
+                (ledger.offenders, options.max_offenders),
+                (ledger.intruders, options.max_intruders),
+                (ledger.waits, options.max_waits),
+                (ledger.culprits, options.max_culprits),
+            )
             if any(table.count() >= size // 2 for table, size in sizes):
                 ledger.next_epoch()
                 self._drain()
@@ -237,6 +253,10 @@ class Switches(Witness):
             tally.merge_offences(owner.offences, [(key, Offence.decode(data))])
         for intruder, data, owner in self._ended(self._observer.ledger.intruders, IntruderKey):
             tally.merge_intruders(owner.intruders, [(intruder, IntruderSums.decode(data))])
+        for wait, data, owner in self._ended(self._observer.ledger.waits, WaitKey):
+            delays.merge_waits(owner.waits, [(wait, WaitSums.decode(data))])
+        for culprit, data, owner in self._ended(self._observer.ledger.culprits, CulpritKey):
+            delays.merge_culprits(owner.culprits, [(culprit, CulpritSums.decode(data))])
 
     def _ended(self, table: Map, kind: type[Key]) -> Iterator[tuple[Key, bytes, SwitchWatch]]:
         """Yield the entries of epochs that have ended, with their window; all of these are taken out of the map."""

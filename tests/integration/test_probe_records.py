@@ -34,6 +34,10 @@ def compiled() -> Any:
         (b"offenders", "Leaf", records.Offence),
         (b"intruders", "Key", records.IntruderKey),
         (b"intruders", "Leaf", records.IntruderSums),
+        (b"waits", "Key", records.WaitKey),
+        (b"waits", "Leaf", records.WaitSums),
+        (b"culprits", "Key", records.CulpritKey),
+        (b"culprits", "Leaf", records.CulpritSums),
         (b"threads", "Leaf", records.Member),
         (b"state", "Leaf", records.CpuState),
         (b"irqs", "Key", IrqKey),
@@ -67,6 +71,7 @@ def test_sizes_of_what_is_written_as_bytes(compiled: Any) -> None:
         leaf = compiled[table].Leaf
         return ctypes.sizeof(getattr(leaf, "_type_", leaf))
 
+    assert size(b"bins") == records.BINS * records.BIN.size
     assert size(b"masks") == records.MASK_BYTES
     assert size(b"roots") == records.CLAIM_ROOT.size
     assert size(b"config") == records.CONFIG.size

@@ -15,10 +15,11 @@ from toolkit.cli.answers import Answer, answer_in
 from toolkit.cli.bundles import handed_on
 from toolkit.cli.common import coloured, json_option, verbose_option
 from toolkit.cli.compare import compared
-from toolkit.cli.ending import worse, write_or_print
+from toolkit.cli.ending import attempt, worse, write_or_print
 from toolkit.cli.html import html_option, read_session, write_page
 from toolkit.cli.saved import judged_again
 from toolkit.cli.sessions import is_session, located, opened
+from toolkit.disk import write_output
 from toolkit.fleet.values import Comparison
 from toolkit.model.identity import Identity
 from toolkit.model.result import Result
@@ -52,6 +53,7 @@ class _Asked:
     verbose: bool
     html: Path | None
     base: Path | None
+    perfetto: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +79,23 @@ class _Rendered:
 @click.option(
     "--base", type=click.Path(path_type=Path), help="With --html: a run or session before; what differs is shown, too."
 )
+@click.option(
+    "--perfetto",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write a run as a trace to this file: for https://ui.perfetto.dev or trace_processor.",
+)
 @verbose_option
 @json_option
 def command(
-    run: Path, kind: str, output: Path | None, html: Path | None, base: Path | None, verbose: bool, as_json: bool
+    run: Path,
+    kind: str,
+    output: Path | None,
+    html: Path | None,
+    base: Path | None,
+    perfetto: Path | None,
+    verbose: bool,
+    as_json: bool,
 ) -> None:
     """Render RUN: a run, a packed run, a session or a bundle, as judge takes them; or a file with the answer of
     `compare --json` or `fleet --json`.
@@ -91,7 +106,8 @@ def command(
     """
     if base is not None and html is None:
         raise click.UsageError("--base is for the page: give --html, too (or use compare)")
-    asked = _Asked(kind="json" if as_json else kind, name=run.name, verbose=verbose, html=html, base=base)
+    kind = "json" if as_json else kind
+    asked = _Asked(kind=kind, name=run.name, verbose=verbose, html=html, base=base, perfetto=perfetto)
     place = located(run)
     answer = answer_in(place)
     with nullcontext() if output is None else page.plain():
@@ -112,6 +128,7 @@ def command(
 def _of_answer(answer: Answer, asked: _Asked) -> _Rendered:
     if asked.kind not in answer.formats:
         raise click.UsageError(f"{asked.name} is an answer about many: its formats are {', '.join(answer.formats)}")
+    _one_run(asked)
     if asked.base is not None:
         raise click.UsageError("--base is of a run or a session: compare and fleet have said already what differs")
     code = write_page(asked.html, lambda: answer.html(asked.name))
@@ -124,6 +141,7 @@ def _of_saved(place: Path, given: Path, asked: _Asked) -> _Rendered:
     # Before anything is judged: what cannot be compared ends it.
     before = _before(asked, given)
     if is_session(place):
+        _one_run(asked)
         judged, drawn = read_session(place, draw=asked.html is not None)
         code = write_page(asked.html, lambda: drawn(before, _name(asked.base)))
         if kind in LISTS:
@@ -135,6 +153,7 @@ def _of_saved(place: Path, given: Path, asked: _Asked) -> _Rendered:
         found = judged_again(folder)
         # While it is unpacked: of several windows another than the last may be drawn.
         code = write_page(asked.html, lambda: _page_of_run(found, asked, before))
+        code = worse(code, _write_trace(found, asked.perfetto))
     result = found.result
     if kind in LISTS:
         text = _list(kind, [group_of_run(result, asked.name)], result.environment.identity)
@@ -142,6 +161,21 @@ def _of_saved(place: Path, given: Path, asked: _Asked) -> _Rendered:
         # The other formats hold every reason anyway.
         text = render_table(result, verbose=asked.verbose) if kind == "table" else FORMATS[kind](result)
     return _Rendered(text=text, codes=(exit_code(result.outcome), code))
+
+
+def _one_run(asked: _Asked) -> None:
+    if asked.perfetto is not None:
+        raise click.UsageError(f"--perfetto is of one run, and {asked.name} is about many: name one of them")
+
+
+def _write_trace(found: Judged, path: Path | None) -> int:
+    """Write a trace where one is asked for. Returns the exit code of what went wrong, which has been reported."""
+    if path is None:
+        return 0
+    from toolkit.report.perfetto import render_perfetto
+
+    one = shown_of(found).judged
+    return attempt(lambda: write_output(path, render_perfetto(one.run.claims, one.run.evidence, one.result)))
 
 
 def _before(asked: _Asked, given: Path) -> Comparison | None:

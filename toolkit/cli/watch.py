@@ -167,6 +167,12 @@ class Manner:
     help="On kernels without BPF trampolines, trace every system call (some 35 ns each) to name the tasks that write "
     "control files and change affinity masks.",
 )
+@click.option(
+    "--timeline",
+    is_flag=True,
+    help="Keep what each claim ran and waited for on each CPU in bins of 10 ms, of the first 32 claims, for the page "
+    "and the trace of a run (`pinproof report`). Runs of scenarios always have it.",
+)
 @priority_options
 @runs_option
 @verbose_option
@@ -191,6 +197,7 @@ def command(
     metrics_file: Path | None,
     metrics_detail: str,
     trace_syscalls: bool,
+    timeline: bool,
     priority: Priority,
     runs: Path,
     verbose: bool,
@@ -221,20 +228,19 @@ def command(
     require_run()
     priority.apply()
     give_memory_back()
-    claims = _claims_at_first(follower, claims, claims_path)
+    claims, path = _claims_at_first(follower, claims, claims_path), runs / new_run_id("watch")
     warn_of(runs)
     warn_of_cache()
-    path = runs / new_run_id("watch")
     # Held until everything is printed and saved: a second signal must not interrupt what the first one asked for.
     with stop_on_signals() as stopped, kept:
         window = Window(run_id=path.name, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
-        window = replace(window, kept=kept, cut_s=min(window_s, duration or window_s))
+        window = replace(window, timeline=timeline, kept=kept, cut_s=min(window_s, duration or window_s))
         if follower is not None:
             window = _following(window, follower, len(claims.claims))
         metrics, cut = Metrics(served_at, metrics_file, Detail(metrics_detail)), Cut(window_s=window_s, keep=keep)
         manner, shown = Manner(cut, lines_every_s, metrics, priority, say), Shown(verbose, as_json, output, as_json)
-        end = _watch(claims, follower, window, shown, path, manner)
-    leave(end[0], *end[1])
+        outcome, codes = _watch(claims, follower, window, shown, path, manner)
+    leave(outcome, *codes)
 
 
 def _watch(

@@ -37,6 +37,7 @@ class Offender:
 
     :param first_at_ns: nanoseconds since the observation began.
     :param last_at_ns: until when it was seen there, of the ledger's rows; ``None``: not known.
+    :param longest_at_ns: when its longest stay there ended; ``None``: not known.
     """
 
     claim: str
@@ -48,6 +49,7 @@ class Offender:
     longest_ns: int
     switches: int = 1
     last_at_ns: int | None = None
+    longest_at_ns: int | None = None
 
 
 @stage_value

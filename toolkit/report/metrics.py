@@ -258,6 +258,8 @@ _LABELLED = (
     ("out_of_set_switches", "out_of_set_switches", "Intervals outside the claim's CPUs.", ("claim", "cpu")),
     ("out_of_set", "out_of_set_seconds", "Time outside the claim's CPUs.", ("claim", "cpu")),
     ("transition", "transition_seconds", "Time that belongs to a change.", ("claim", "cpu")),
+    ("wait", "wait_seconds", "Time that a claim's tasks were runnable and waited for the CPU.", ("claim", "cpu")),
+    ("migrations", "migrations", "Moves of a claim's tasks to another CPU, by what ran there.", ("claim", "cpu")),
     ("intruder", "intruder_seconds", "Time of tasks without a claim on watched CPUs.", ("cpu", "owner")),
     ("usage", "cgroup_usage_seconds", "CPU time by the cgroup.", ("claim", "level")),
     ("periods", "cfs_periods", "CFS bandwidth periods.", ("claim", "level")),

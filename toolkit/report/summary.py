@@ -13,6 +13,7 @@ from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report import throughout
 from toolkit.report.throughout import MAX_NAMES, number, passed, text
+from toolkit.text.wording import count
 from validators.wording import milliseconds
 
 
@@ -33,6 +34,7 @@ def summary(result: Result) -> str:
     if facts:
         sentences.append(_capital(", ".join(facts)) + ".")
     sentences += throughout.throttled(result) if summed else _throttled(result)
+    sentences += _own_noise(result)
     if coverage.positive_control_latency_ms is not None:
         sentences.append(f"A planted escape was seen {coverage.positive_control_latency_ms:.1f} ms after it began.")
     elif not still:
@@ -62,6 +64,19 @@ def _contained(result: Result) -> list[str]:
         f"no task of `{verdict.subject}` ran outside {_cpus(verdict, 'cpus')}{_excused(verdict, ' ({})')}"
         for verdict in verdicts
     ]
+
+
+def _own_noise(result: Result) -> list[str]:
+    """Say what pinproof itself took of the exclusive CPUs."""
+    ran = {one.subject: one for one in result.verdicts if one.rule == "noise" and "toolkit_ns" in one.measures}
+    if not ran:
+        return []
+    total = sum(number(one, "toolkit_ns") for one in ran.values())
+    worst = max(ran.values(), key=lambda one: number(one, "toolkit_ns"))
+    where = f", most on {worst.subject.upper()}" if total and len(ran) > 1 else ""
+    longest = max(number(one, "toolkit_longest_ns") for one in ran.values())
+    most = f" (at most {milliseconds(longest)} at a time{where})" if longest else ""
+    return [f"Own noise: pinproof ran {milliseconds(total)} on {count(len(ran), 'exclusive CPU')}{most}."]
 
 
 def _reserved(result: Result) -> list[str]:

@@ -132,6 +132,7 @@ def run(
             duration_s=duration_s,
             root=root,
             prepared=prepared,
+            timeline=True,
             cpus=cpus,
             stopped=stopped,
             node_evidence=partial(_node_evidence, file, online),

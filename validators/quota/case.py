@@ -152,6 +152,10 @@ class Case:
             "steal_ns": view.steal_ns(self.evidence),
             "standstill_ns": self.conditions.overrun_ns,
         }
+        throttled = [row for row in (self.own, *self.ancestors) if row.nr_throttled]
+        if throttled:
+            counts = (f"{row.cgroup} in {row.nr_throttled} of {row.nr_periods} periods" for row in throttled)
+            measures["throttled_levels"] = ", ".join(counts)
         if self.own.nr_bursts is not None:
             measures |= {"nr_bursts": self.own.nr_bursts, "burst_ns": self.own.burst_ns or 0}
         if self.unbound:

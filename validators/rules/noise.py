@@ -27,6 +27,8 @@ from validators.witness import Witness
 from validators.wording import digits
 
 ID = "noise"
+_LONGEST = {name: f"{name.removesuffix('_ns')}_longest_ns" for name in MEASURES}
+"""Measure of a class of owners -> that of its longest single stay."""
 
 
 def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
@@ -132,7 +134,7 @@ def _judge(cpu: int, spans: Sequence[Span], claims: ClaimSet, evidence: Evidence
     guest = groups.virtual(evidence)
     if guest:
         return verdict(Outcome.SKIPPED, f"{groups.VIRTUAL_MACHINE} ({guest}): its noise is not the hardware's")
-    shown = f"{lost.tasks / 1e6:.3f} ms of tasks, {_shown(lost.interrupts, evidence)}"
+    shown = f"{lost.tasks / 1e6:.3f} ms of tasks{_longest(lost)}, {_shown(lost.interrupts, evidence)}"
     if lost.standstill:
         shown += f", {lost.standstill / 1e6:.3f} ms without a timer interrupt"
     if evidence.coverage.switches_judged <= 0 or seconds <= 0:
@@ -175,7 +177,10 @@ def _measures(cpu: int, lost: _Lost, budget: int | None, seconds: float, evidenc
         name: sum(row.stay.total_ns for row in lost.counted if row.measure == name) for name in MEASURES
     }
     own = [row for row in evidence.intruders if row.cpu == cpu and row.owner is OwnerClass.TOOLKIT]
+    measures |= _longest_by_class(lost)
     measures["toolkit_ns"] = sum(row.total_ns for row in own)
+    if own:
+        measures["toolkit_longest_ns"] = max(row.longest_ns for row in own)
     measures["irqs_observed"] = evidence.irq_use is not None
     for kind, name in ((IrqKind.HARD, "irq"), (IrqKind.SOFT, "softirq")):
         if evidence.irq_use is not None:
@@ -193,6 +198,24 @@ def _measures(cpu: int, lost: _Lost, budget: int | None, seconds: float, evidenc
     if budget is not None:
         measures["budget_ns_per_s"] = budget
     return measures
+
+
+def _longest_by_class(lost: _Lost) -> dict[str, int]:
+    """Return the longest single stay of each class of owners."""
+    found: dict[str, int] = {}
+    for row in lost.counted:
+        if row.stay.longest_ns:
+            name = _LONGEST[row.measure]
+            found[name] = max(found.get(name, 0), row.stay.longest_ns)
+    return found
+
+
+def _longest(lost: _Lost) -> str:
+    """Name the longest single stay of a task."""
+    worst = max(lost.counted, key=lambda row: row.stay.longest_ns, default=None)
+    if worst is None or not worst.stay.longest_ns:
+        return ""
+    return f" (at most {worst.stay.longest_ns / 1e6:.3f} ms at a time, {worst.stay.comm} {worst.stay.claim})"
 
 
 def _shown(interrupts_ns: int, evidence: Evidence) -> str:
@@ -245,6 +268,7 @@ RULE = Rule(
             *gated("noise_high_ns_per_s", Kind.LEVEL, Better.LESS, relative=0.5, absolute=200_000),
             *levels("noise_low_ns_per_s", better=Better.LESS),
             *amounts(*MEASURES, "toolkit_ns", "irq_ns", "irq_count", "softirq_ns", "softirq_count", better=Better.LESS),
+            *levels(*_LONGEST.values(), "toolkit_longest_ns", better=Better.LESS),
             *amounts("steal_ns", "standstill_ns", better=Better.LESS),
             *amounts("exclusive_ns"),
             *words("irqs_observed", "worst_irq", "budget_ns_per_s"),

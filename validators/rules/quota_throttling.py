@@ -9,7 +9,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import CpuUse, Evidence, UsageBin
 from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure, Outcome, Verdict
-from validators.queries import file_history, view, writers
+from validators.queries import delay, file_history, view, writers
 from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
 from validators.quota.authors import authors
@@ -65,6 +65,10 @@ def _present(claim: Claim, claims: ClaimSet, evidence: Evidence, bins: Mapping[s
             measures = case.measures()
             finding = _uncounted(case, claims, rows) if case.lacking else _counted(case)
             author = authors(case, finding, measures)
+            waited = delay.waited(claim, claims, evidence)
+            if waited is not None:
+                measures |= waited.measures()
+                author += waited.ending(evidence)
     older = view.older_word(claim, evidence) if finding.outcome is Outcome.FAILED else ""
     return Verdict(
         rule=ID,
@@ -254,6 +258,9 @@ RULE = Rule(
             The reason ends with what changed the quota. A write of its own value changes nothing that can be read, and
             fills the pool anew: such writes are counted, with what made them and what they gave.
 
+            What its tasks waited for a CPU, throttled by which level or behind which tasks, follows, by the ledger and
+            the kernel's counts of the levels; it decides nothing.
+
             Undecided: the load asks for more than the quota, but got less without being throttled (the host was busy,
             and run delay and steal are reported; or an ancestor with enough bandwidth, which others may have used up,
             was throttled in most periods); the window is so short that half or twice the quota would look the same; a
@@ -317,6 +324,8 @@ RULE = Rule(
             *levels("skipped_lives_count", better=Better.LESS),
             *amounts("refills_count", "refills_ns", better=Better.LESS),
             *writers.MEASURES,
+            *delay.MEASURES,
+            *words("throttled_levels"),
             *words("quota_us", "burst_us", "quota_cpus", "bound_high_cpus", "bound_low_cpus"),
             *words("quota_promised_us", "demand_exceeds_quota", "unbound"),
         ),

@@ -14,7 +14,7 @@ from toolkit.model.measures import Better, Kind, gated, words
 from toolkit.model.runtimes import RUNTIMES
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from toolkit.text.wording import listed
-from validators.queries import file_history, view
+from validators.queries import delay, file_history, view
 from validators.queries.competition import Child, families
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
@@ -38,12 +38,14 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         reason = "no claim promises a weight"
         return (Verdict(rule=ID, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
     tree = families(claims, evidence) if any(claim.contended for claim in asked) else {}
-    return tuple(_judge(claim, tree, evidence) for claim in asked)
+    return tuple(_judge(claim, claims, tree, evidence) for claim in asked)
 
 
-def _judge(claim: Claim, tree: dict[str, tuple[Child, ...]], evidence: Evidence) -> Verdict:
+def _judge(claim: Claim, claims: ClaimSet, tree: dict[str, tuple[Child, ...]], evidence: Evidence) -> Verdict:
     measures: dict[str, Measure] = {}
-    verdict = Judgement(ID, claim.name, measures)
+    waited = delay.waited(claim, claims, evidence) if claim.contended else None
+    measures |= {} if waited is None else waited.measures()
+    verdict = Judgement(ID, claim.name, measures, ending="" if waited is None else waited.ending(evidence))
     formula = _formula_problem(claim, evidence, measures)
     if formula:
         return verdict(Outcome.FAILED, formula)
@@ -74,10 +76,10 @@ def _judge(claim: Claim, tree: dict[str, tuple[Child, ...]], evidence: Evidence)
         return verdict(Outcome.PASSED, "; ".join(reason for _, reason in findings))
     if not problems:
         return verdict(Outcome.SKIPPED, "no other claim is a sibling of it at any level: nothing was divided")
-    waited = evidence.run_delay_ns.get(claim.name)
-    if waited is not None and claim.demand_cpus is None and waited <= LAG_NS:
-        measures["run_delay_ns"] = waited
-        return verdict(Outcome.SKIPPED, f"its tasks waited {waited / 1e6:.1f} ms for a CPU: nothing was divided")
+    queued_ns = evidence.run_delay_ns.get(claim.name)
+    if queued_ns is not None and claim.demand_cpus is None and queued_ns <= LAG_NS:
+        measures["run_delay_ns"] = queued_ns
+        return verdict(Outcome.SKIPPED, f"its tasks waited {queued_ns / 1e6:.1f} ms for a CPU: nothing was divided")
     return verdict(Outcome.UNDECIDED, f"its share cannot be judged: {problems[0]}")
 
 
@@ -242,6 +244,9 @@ RULE = Rule(
             only one half of the window shows it. A claim that is not known to have competed with a sibling is
             undecided.
 
+            What its tasks waited for a CPU, and behind which claims, pods and tasks, is said with the verdict, by the
+            ledger; it decides nothing.
+
             Where the runtime is known, the weight must come from its formula: runc >= 1.3.2 and crun >= 1.23 convert
             shares to weights by the new formula, older ones and cgroupfs by the old.
         """),
@@ -267,6 +272,7 @@ RULE = Rule(
         witnesses=(Witness.BANDWIDTH, Witness.FILES),
         measures=(
             *gated("run_delay_ns", Kind.AMOUNT, Better.LESS, relative=0.5, absolute=5_000_000),
+            *delay.MEASURES,
             *words(
                 "weight_formula",
                 "runtime",

@@ -82,8 +82,10 @@ SWITCHES = SwitchReading(
     ),
     rows={DB: [tally.row({}), tally.row({"switches": 40, "ns": 9_000, "out_switches": 1, "out_ns": 50})]},
     cuts={(DB, 1): 2, (WEB, 0): 5},
-    offences={OffenceKey(0, DB, 70, 0): Offence(1, 50, 50, START + 5, START + 55, 70, 0, b"db\0")},
-    intruders={IntruderKey(0, 1, 80, 0, 11): IntruderSums(1, 30, 30, START, START + 30, 80, 0, 2, 0, b"cron\0")},
+    offences={OffenceKey(0, DB, 70, 0): Offence(1, 50, 50, START + 5, START + 55, START + 55, 70, 0, b"db\0")},
+    intruders={
+        IntruderKey(0, 1, 80, 0, 11): IntruderSums(1, 30, 30, START, START + 30, START + 30, 80, 0, 2, 0, b"cron\0")
+    },
     cgroups={11: "/system/cron"},
     bins=(UsageBin(claim="db", start_at_ns=0, length_ns=SECOND, usage_ns=9_000),),
     slot_gap=(100_000_000, START),

@@ -13,16 +13,17 @@ from probes.switches import records
 
 
 def test_row_decodes_in_the_order_of_the_header() -> None:
-    """Sixteen numbers, in the order of struct row."""
-    row = records.Row.decode(struct.pack("=16Q", *range(16)))
+    """Nineteen numbers, in the order of struct row."""
+    row = records.Row.decode(struct.pack("=19Q", *range(19)))
 
-    assert (row.switches, row.idle_wakes, row.out_switches, row.out_longest_ns, row.standstill_ns) == (0, 4, 7, 9, 15)
+    assert (row.switches, row.idle_wakes, row.out_switches, row.out_longest_ns, row.standstill_ns) == (0, 4, 8, 10, 16)
     assert (row.slotted_ns, row.slot, row.arrival_lag_ns, row.departure_lag_ns) == (2, 3, 5, 6)
+    assert (row.wait_ns, row.slotted_wait_ns, row.migrations) == (7, 17, 18)
 
 
 def test_offence_carries_the_name() -> None:
     """The 16 bytes of comm follow the numbers."""
-    data = struct.pack("=5Q2I16s", 1, 2, 3, 4, 5, 6, 7, b"db\0junk")
+    data = struct.pack("=6Q2I16s", 1, 2, 3, 4, 5, 5, 6, 7, b"db\0junk")
 
     assert comm(records.Offence.decode(data).comm) == "db"
 

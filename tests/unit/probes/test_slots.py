@@ -40,6 +40,7 @@ class Node:
         claims = (WEB, Claim(name="db", cgroup="/db", **promised))
         self.subjects = {claim.name: self.subject(claim, slot) for slot, claim in enumerate(claims)}
         self.rows = SimpleNamespace(all_ns=self.all_ns, of=self.of, of_each=self.of_each)
+        self.waits, self.culprits = dict[bytes, bytes](), dict[bytes, bytes]()
         self.spreads = SimpleNamespace(read=self.read_spreads)
         state = SimpleNamespace(
             ledger=self,

@@ -13,7 +13,7 @@ IDLE = tally.row({})
 
 
 def offence(ns: int, switches: int = 1, first: int = 100, comm: bytes = b"x") -> Offence:
-    return Offence(switches, ns, ns, first, first + ns, 7, 0, comm)
+    return Offence(switches, ns, ns, first, first + ns, first + ns, 7, 0, comm)
 
 
 def test_cpus_without_anything_give_no_row() -> None:
@@ -81,7 +81,7 @@ def test_owner_classes() -> None:
     """Kernel threads by flags, pods by their root, our own by pid, everybody else is system."""
 
     def sums(flags: int = 0, cpus: int = 2, ident: int = 0, tgid: int = 5) -> IntruderSums:
-        return IntruderSums(1, 1, 1, 1, 1, tgid, flags, cpus, ident, b"x")
+        return IntruderSums(1, 1, 1, 1, 1, 1, tgid, flags, cpus, ident, b"x")
 
     own = 5
     assert classify(sums(PF_KTHREAD | PF_NO_SETAFFINITY, 1), own) is OwnerClass.PERCPU_KTHREAD
@@ -95,7 +95,7 @@ def test_owner_classes() -> None:
 
 def test_who_left_is_still_of_what_it_left() -> None:
     """A claim's task outside is the claim's, an unclaimed pod's a pod's; a visitor is what it was before it came."""
-    sums = IntruderSums(1, 1, 1, 1, 1, 9, 0, 2, 0, b"x")
+    sums = IntruderSums(1, 1, 1, 1, 1, 1, 9, 0, 2, 0, b"x")
 
     def of(origin: int, left: int) -> OwnerClass:
         return classify(sums, 5, IntruderKey(0, 1, 9, 0, 1, origin, left))

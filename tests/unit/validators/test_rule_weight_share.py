@@ -8,7 +8,18 @@ import pytest
 
 from tests.unit.validators.evidence_builder import SECOND, bandwidth, claim_set, cpus, evidence, files, use
 from toolkit.model.claims import Claim
-from toolkit.model.evidence import BandwidthUse, CgroupFiles, CpuUse, Evidence, Runtime, Transition, UsageBin
+from toolkit.model.evidence import (
+    BandwidthUse,
+    CgroupFiles,
+    CpuUse,
+    Culprit,
+    CulpritClass,
+    Delay,
+    Evidence,
+    Runtime,
+    Transition,
+    UsageBin,
+)
 from toolkit.model.verdict import Outcome, Verdict
 from validators.queries.competition import scheduler_weight
 from validators.rules.weight_share import RULE, runtime_formula
@@ -55,6 +66,18 @@ def test_two_to_one() -> None:
     assert verdict.outcome is Outcome.PASSED
     assert verdict.measures["poda_weight"] == 2048
     assert verdict.measures["poda_due_ns"] == pytest.approx(9.99 * SECOND * 2 / 3, rel=0.01)
+
+
+def test_what_it_waited_for_is_said() -> None:
+    """Whatever comes of it: behind what, and how long."""
+    row = Delay(claim="a", cpu=1, wait_ns=38_000_000, longest_ns=9_000_000)
+    other = Culprit(
+        claim="a", cpu=1, owner=CulpritClass.CLAIM, name="b", turns=9, total_ns=38_000_000, longest_ns=9_000_000
+    )
+    verdict = judged(contest(6.66, 3.33, delays=(row,), culprits=(other,)))
+
+    assert verdict.reason.endswith("; its tasks waited 38.0 ms in 10 s: 38.0 ms behind b")
+    assert (verdict.measures["waited_ns"], verdict.measures["longest_wait_ns"]) == (38_000_000, 9_000_000)
 
 
 def test_who_ran_while_its_cpu_stood_still_is_ahead_by_that() -> None:

@@ -22,6 +22,7 @@ from toolkit.model.evidence.cgroups import (
 )
 from toolkit.model.evidence.controls import Canary, ControlEvidence
 from toolkit.model.evidence.coverage import Coverage
+from toolkit.model.evidence.delays import Culprit, CulpritClass, Delay, TimelineBins
 from toolkit.model.evidence.following import FollowEvidence
 from toolkit.model.evidence.interrupts import InterruptEvidence
 from toolkit.model.evidence.masks import MaskEvidence, ThreadMask
@@ -42,6 +43,9 @@ __all__ = [
     "ControlWrite",
     "Coverage",
     "CpuUse",
+    "Culprit",
+    "CulpritClass",
+    "Delay",
     "EndedUse",
     "Environment",
     "Evidence",
@@ -53,6 +57,7 @@ __all__ = [
     "StateWrite",
     "ThreadMask",
     "ThrottledBelow",
+    "TimelineBins",
     "Transition",
     "UsageBin",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from toolkit.model.cpuset import CpuSet
+from toolkit.model.evidence.delays import Culprit, Delay, TimelineBins
 from toolkit.model.serde import CpuId, stage_value
 from toolkit.model.verdict import Offender
 
@@ -85,6 +86,7 @@ class Intruder:
     :param left: the thread that left, as ``CgroupMove.tid`` has it: itself, or whose it was born; 0: nothing left.
     :param visit: that one had come from outside, and left with the program that it came with.
     :param gone: its cgroup was deleted by when the window was read; of a task that is in a pod.
+    :param longest_at_ns: when its longest stay ended; ``None``: not known (older runs).
     """
 
     cpu: CpuId
@@ -100,6 +102,7 @@ class Intruder:
     left: int = 0
     visit: bool = False
     gone: bool = False
+    longest_at_ns: int | None = None
 
 
 @stage_value
@@ -123,6 +126,11 @@ class SwitchEvidence:
     joinings: tuple[Joinings, ...] = ()
     intruders: tuple[Intruder, ...] = ()
     usage_bins: tuple[UsageBin, ...] = ()
+    delays: tuple[Delay, ...] = ()
+    culprits: tuple[Culprit, ...] = ()
+    """What had the CPU while claims waited, each claim's worst first."""
+    timeline_bins: tuple[TimelineBins, ...] = ()
+    """Where a timeline was asked for."""
     standstill_by_cpu_ns: dict[int, int] | None = None
     """For how long something ran on a CPU that took no timer interrupt, of CPUs with a sampler; ``None``: not observed.
     It stood still, whatever the cause; steal counts only the time in which the hypervisor ran another task."""

@@ -177,6 +177,7 @@ def _run_step(
             root=root,
             canary_escape=course.escapes,
             prepared=settings.prepared,
+            timeline=True,
             cpus=settings.cpus,
             stopped=settings.stopped,
             session=settings.session,

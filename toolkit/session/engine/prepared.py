@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from probes.loaded import loaded
+from probes.options import ObserveOptions
 from probes.switches.ledger import Ledger
 from toolkit.host.topology import read_topology
 from toolkit.model.claims import ClaimSet
@@ -72,7 +73,7 @@ def prepared(run_id: str, root: Path = Path("/")) -> Iterator[Prepared]:
 
     :raises HostUnsupportedError: no root, no BPF, no bcc, a pure v1 host.
     """
-    with loaded(root) as ledger:
+    with loaded(root, ObserveOptions(timeline=True)) as ledger:
         kept = Prepared(ledger, run_id, root)
         try:
             yield kept

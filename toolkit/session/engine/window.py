@@ -34,6 +34,7 @@ class Window:
     :param lenient: a claim whose cgroup does not exist any more is left out; the others are watched.
     :param room: for how many claims at one time, where more may come.
     :param trace_syscalls: as in :class:`probes.options.ObserveOptions`; probes that are loaded already keep theirs.
+    :param timeline: as in :class:`probes.options.ObserveOptions`; probes that are loaded already keep theirs.
     :param kept: as in :class:`probes.observer.Observer`.
     :param session: the session that the run belongs to; empty: it is one by itself.
     :param cut_s: length of each window, where there are several one after the other; ``None``: not known, or short.
@@ -51,13 +52,14 @@ class Window:
     lenient: bool = False
     room: int = 0
     trace_syscalls: bool = False
+    timeline: bool = False
     kept: KeptFiles | None = None
     cut_s: float | None = None
     session: str = ""
 
     def options(self, claims: int, controls: int) -> ObserveOptions:
         """Return options for at least so many claims and controls: a power of two, so that few programs serve all."""
-        usual = ObserveOptions(trace_syscalls=self.trace_syscalls)
+        usual = ObserveOptions(trace_syscalls=self.trace_syscalls, timeline=self.timeline)
         needed = max(usual.max_claims, max(self.room, claims) + controls)
         return replace(usual, max_claims=min(1 << (needed - 1).bit_length(), MAX_CLAIMS))
 

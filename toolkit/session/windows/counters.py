@@ -86,6 +86,10 @@ class Counters:
             self.bpf = True
             self.sums["bpf_run", ()] += evidence.bpf_run_ns
         self._cpu_use(rows)
+        for row in evidence.delays:
+            key = self.series.of(row.claim, row.cpu)
+            self.sums["wait", key] += row.wait_ns
+            self.sums["migrations", key] += row.migrations
         self._intruders(evidence.intruders)
         self._bandwidth(evidence.bandwidth)
 

@@ -31,6 +31,7 @@ def test_the_sentence() -> None:
         "no workload ran on reserved CPU 0, "
         "exclusive CPUs 2-3 hosted only `db` and 11.2 ms of kernel threads. "
         "`web` was throttled to 0.500 CPUs (quota 50 ms / 100 ms; measured 0.4996). "
+        "Own noise: pinproof ran 0 us on 2 exclusive CPUs. "
         "A planted escape was seen 2.1 ms after it began. Verdicts: 15 passed, 12 skipped."
     )
 

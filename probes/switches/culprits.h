@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * culprits.h - what had the CPU while a claim's task waited for it.
+ *
+ * Only waits of TOLD_NS or longer come here: the turns that ended while the task waited are gone through backwards from the
+ * moment in which it ran. Where one of them is its own, ended when it was queued, it was preempted; else it was woken, or came
+ * from another CPU. What is older than TURNS turns is in `unnamed_ns`.
+ *
+ * A cgroup's runqueue on a CPU has an account of how long it was throttled there, with all levels above. What that account
+ * has grown by since the last wait that was told ended when this task ran again, or before it where another task of the
+ * cgroup has told it already.
+ *
+ * Maps:
+ *   waits      hash: key struct wait_key, value struct wait_sums, MAX_WAITS entries. Full: of that claim on that CPU only the
+ *              time in its row is known; user space drains it when it is half full.
+ *   no_waits   key 0, value struct wait_sums of zeros, 1 entry; cannot be full.
+ *   culprits   hash: key struct culprit_key, value struct culprit, MAX_CULPRITS entries. Full: the time is in unnamed_ns; user
+ *              space drains it when it is half full.
+ *   throttles  LRU hash: key struct throttle_key, value struct throttle, MAX_WAITS entries. Full: of the one that was used
+ *              longest ago the next throttling is put down to what ran meanwhile.
+ */
+BPF_TABLE("hash", struct wait_key, struct wait_sums, waits, MAX_WAITS);
+BPF_ARRAY(no_waits, struct wait_sums, 1);
+BPF_TABLE("hash", struct culprit_key, struct culprit, culprits, MAX_CULPRITS);
+BPF_TABLE("lru_hash", struct throttle_key, struct throttle, throttles, MAX_WAITS);
+
+#define PF_KTHREAD     0x00200000       /* of task_struct.flags */
+#define SAME_NS        5000             /* a task's departure and its being queued, by two clocks */
+
+/* The claim that a slot is now; 0: none yet. */
+static __always_inline u32 ident_of_slot(u32 slot)
+{
+        int index = slot;
+        u32 *ident = idents_of.lookup(&index);
+
+        return ident ? *ident : 0;
+}
+
+static __always_inline struct wait_sums *waits_of(struct wait_key *key)
+{
+        struct wait_sums *w = waits.lookup(key);
+        int zero = 0;
+
+        if (w)
+                return w;
+        w = no_waits.lookup(&zero);
+        if (!w)
+                return 0;
+        waits.update(key, w);
+        return waits.lookup(key);
+}
+
+/* When in the wait up to `until` the task's cgroup was throttled here: writes it to `t`, which is ours. */
+static __always_inline void throttled_in(u32 ident, u64 until, u64 waited, struct throttle *t)
+{
+#ifdef OFF_CFS_RQ_THROTTLED
+        struct throttle_key key = { .ident = ident, .cpu = bpf_get_smp_processor_id() };
+        struct throttle *kept = throttles.lookup(&key);
+        u64 cfs_rq = read_kernel(u64, bpf_get_current_task(), OFF_TASK_STRUCT_SE + OFF_SCHED_ENTITY_CFS_RQ);
+        u64 sum = read_kernel(u64, cfs_rq, OFF_CFS_RQ_THROTTLED);
+
+        if (kept && kept->cfs_rq == cfs_rq) {
+                u64 more = sum - kept->seen_ns;
+
+                if (more) {
+                        kept->seen_ns = sum;
+                        kept->from_ns = until - (more < waited ? more : waited);
+                        kept->until_ns = until;
+                }
+                t->from_ns = kept->from_ns;
+                t->until_ns = kept->until_ns;
+                return;
+        }
+        struct throttle fresh = { .cfs_rq = cfs_rq, .seen_ns = sum };
+
+        throttles.update(&key, &fresh);
+#endif
+}
+
+/* Name what had a turn. */
+static __always_inline void name_culprit(struct culprit_key *key, struct turn *t, u32 *tgid)
+{
+        void *task = (void *)t->task;
+
+        key->who = 0;
+        __builtin_memset(key->comm, 0, sizeof(key->comm));
+        *tgid = 0;
+        if (!t->tid) {
+                key->kind = CULPRIT_IDLE;
+        } else if (t->tag >= TAG_OF(0)) {
+                key->kind = CULPRIT_CLAIM;
+                key->who = ident_of_slot(t->tag - TAG_OF(0));
+        } else if (read_kernel(u32, task, OFF_TASK_STRUCT_PID) != t->tid) {
+                key->kind = t->tag == TAG_PODS ? CULPRIT_POD : CULPRIT_ENDED;
+        } else if (t->tag == TAG_PODS) {
+                void *sets = read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS);
+                void *cgroup = read_kernel(void *, sets, OFF_CSS_SET_DFL_CGRP);
+
+                key->kind = CULPRIT_POD;
+                key->who = read_kernel(u64, read_kernel(void *, cgroup, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
+        } else {
+                u32 flags = read_kernel(u32, task, OFF_TASK_STRUCT_FLAGS);
+
+                key->kind = flags & PF_KTHREAD ? CULPRIT_KTHREAD : CULPRIT_SYSTEM;
+                *tgid = read_kernel(u32, task, OFF_TASK_STRUCT_TGID);
+                bpf_probe_read_kernel(key->comm, sizeof(key->comm), task + OFF_TASK_STRUCT_COMM);
+        }
+}
+
+static __always_inline void blame(struct culprit_key *key, u64 ns, u32 tgid, struct wait_sums *w)
+{
+        struct culprit *c = culprits.lookup(key);
+
+        if (c) {
+                c->ns += ns;
+                c->count++;
+                if (ns > c->longest_ns)
+                        c->longest_ns = ns;
+                return;
+        }
+        struct culprit fresh = { .ns = ns, .count = 1, .longest_ns = ns, .tgid = tgid };
+
+        if (culprits.update(key, &fresh))
+                w->unnamed_ns += ns;
+}
+
+/* How much of one time lies in another. */
+static __always_inline u64 common_ns(u64 from, u64 until, u64 begin, u64 end)
+{
+        if (begin > from)
+                from = begin;
+        if (end < until)
+                until = end;
+        return until > from ? until - from : 0;
+}
+
+/* In which of the buckets a wait is. */
+static __always_inline u32 bucket_of(u64 ns)
+{
+        u64 us16 = ns / TOLD_NS;
+        u32 bucket = 0;
+
+#pragma clang loop unroll(full)
+        for (int i = 1; i < WAIT_BUCKETS; i++)
+                bucket += us16 >> i ? 1 : 0;
+        return bucket;
+}
+
+static __always_inline void blame_throttling(struct culprit_key *key, u64 ns, struct wait_sums *w)
+{
+        key->kind = CULPRIT_THROTTLED;
+        key->who = 0;
+        __builtin_memset(key->comm, 0, sizeof(key->comm));
+        blame(key, ns, 0, w);
+}
+
+/* A wait that ended then is counted. */
+static __always_inline void add_wait(struct wait_sums *sums, u64 waited, u64 until, u32 preempted)
+{
+        struct wait_sums *w = sums;
+
+        if (waited > w->longest_ns) {
+                w->longest_ns = waited;
+                w->longest_end_ns = until;
+        }
+        u32 bucket = bucket_of(waited);
+
+        if (bucket >= WAIT_BUCKETS)
+                return;
+        w = opaque(w);
+        if (preempted) {
+                w->preempted_ns += waited;
+                w->preempted[bucket]++;
+        } else {
+                w->woken_ns += waited;
+                w->woken[bucket]++;
+        }
+}
+
+/* The current task has waited, up to wait_end_ns: under which claim, and for how long. */
+u64 told_wait(u64 slot_and_ns)
+{
+        struct cpu_state *st = my_state();
+        u64 waited = slot_and_ns & ((1ULL << WAIT_BITS) - 1);
+        u32 me = bpf_get_current_pid_tgid(), preempted = 0;
+        int zero = 0;
+        struct config *c = config.lookup(&zero);
+        struct throttle throttle = {};
+
+        if (!st || !c)
+                return 0;
+        st = opaque(st);
+        u64 until = st->wait_end_ns, from = until - waited, rest = until;
+        struct wait_key key = { .ident = ident_of_slot(slot_and_ns >> WAIT_BITS), .cpu = bpf_get_smp_processor_id() };
+
+        key.epoch = st->window << 8 | (c->epoch & 255);
+        struct culprit_key whose = { .epoch = key.epoch, .ident = key.ident, .cpu = key.cpu };
+        struct wait_sums *w = waits_of(&key);
+
+        if (!w)
+                return 0;
+        throttled_in(key.ident, until, waited, &throttle);
+        u64 held = common_ns(from, until, throttle.from_ns, throttle.until_ns);
+        u64 turn = st->turn;
+
+#pragma clang loop unroll(disable)
+        for (int i = 0; i < TURNS - 1; i++) {
+                struct turn *t = &st->turns[(turn - 1 - i) & (TURNS - 1)];
+                u64 begin = st->turns[(turn - 2 - i) & (TURNS - 1)].end_ns, end = t->end_ns;
+
+                if (!begin)
+                        break;
+                if (end > until)        /* its own, which follows the wait */
+                        continue;
+                if (t->tid == me) {
+                        preempted = end + SAME_NS >= from;
+                        rest = from;    /* what lies between is the two clocks' */
+                        break;
+                }
+                if (rest <= from)
+                        break;
+                u64 ns = common_ns(begin, end, from, until);
+                u32 tgid;
+
+                rest = begin > from ? begin : from;
+                ns -= common_ns(begin > from ? begin : from, end, throttle.from_ns, throttle.until_ns);
+                if (!ns)
+                        continue;
+                name_culprit(&whose, t, &tgid);
+                blame(&whose, ns, tgid, w);
+        }
+        if (held)
+                blame_throttling(&whose, held, w);
+        w->throttled_ns += held;
+        w->unnamed_ns += rest - from - common_ns(from, rest, throttle.from_ns, throttle.until_ns);
+        add_wait(w, waited, until, preempted);
+        return 0;
+}
