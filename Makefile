@@ -96,6 +96,10 @@ image: root setup ## build a container image, dist/pinproof-VERSION-full.oci.tar
 image-slim: root setup ## without a compiler: programs for this kernel, and those in PROGRAMS=DIR (/var/cache/pinproof of nodes) (root)
 	@sh .ci/image slim
 
+.PHONY: deploy-check
+deploy-check: setup ## what deploy/ has: the schemas of Kubernetes, kustomize, Helm and systemd, where they are installed
+	@sh .ci/deploy-check
+
 .PHONY: compilers
 compilers: root setup-test ## does the verifier take what these clangs make of the probes: ARGS="clang-16 clang-19" (root)
 	@$(BIN)/python -m tests.compilers $(ARGS)

@@ -122,7 +122,10 @@ def test_version_is_one(unpacked: Path) -> None:
     expected = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
     done = run_unpacked(unpacked, "-m", "toolkit", "--version")
 
-    assert done.stdout.split()[-1] == expected
+    first, about = done.stdout.splitlines()
+    assert first == f"pinproof, version {expected}"
+    assert about.startswith(("bcc ", "no bcc"))
+    assert f"Linux {os.uname().release}" in about
 
 
 def test_dependencies_of_the_readme_are_declared() -> None:

@@ -6,6 +6,7 @@ import gc
 import importlib
 import io
 import os
+import platform
 import signal
 import sys
 from collections.abc import Iterator
@@ -16,8 +17,9 @@ import click
 
 import toolkit
 from toolkit.cli.ending import DEFECT, NO_READER, complain, drop_unwritten, reported, worse
-from toolkit.errors import InputError
+from toolkit.errors import HostUnsupportedError, InputError
 from toolkit.report import page
+from toolkit.text.names import printable
 from toolkit.verbs import VERBS
 
 
@@ -89,12 +91,32 @@ def _nothing_is_garbage() -> Iterator[None]:
             gc.enable()
 
 
+def _print_versions(context: click.Context) -> None:
+    from probes.compiler import version  # loads the compiler, which nothing else here needs
+
+    try:
+        compiler = version()
+    except HostUnsupportedError as error:
+        compiler = f"no bcc: {error}"
+    kernel = os.uname()
+    click.echo(f"pinproof, version {toolkit.__version__}")
+    click.echo(printable(f"{compiler}; Linux {kernel.release} ({kernel.machine}); Python {platform.python_version()}"))
+    context.exit()
+
+
 @click.group(
     cls=_Verbs,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(toolkit.__version__, prog_name="pinproof")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _option, asked: _print_versions(context) if asked else None,
+    help="Show the version, and those of the compiler and the kernel that the probes rest on.",
+)
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Prove, on real hardware, that CPU and memory isolation holds."""

@@ -291,7 +291,8 @@ def _run(argv: list, timeout_s: float = 60) -> tuple:
 
 def _version(command: str):
     code, said, _ = _run([command, "--version"])
-    return said.split()[-1] if code == 0 and said.split() else None
+    first = said.splitlines()[0].split() if code == 0 and said.strip() else []
+    return first[-1] if first else None
 
 
 def _missing(found: dict, command: str):

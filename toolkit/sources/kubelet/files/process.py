@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from toolkit.errors import InputError
+from toolkit.host.namespaces import FIRST
 from toolkit.host.procfs import ticks_of
 from toolkit.kubernetes.kubelet_version import series_of
 from toolkit.kubernetes.releases import ALLOCATED_STATE
@@ -30,6 +31,10 @@ from toolkit.sources.kubelet.pod_paths import is_of_pods
 
 EMBEDDING = tuple(name.encode() for name in KUBELETS if name != "kubelet")
 """Programs that are a kubelet among other things."""
+
+
+INIT = 1
+"""The process that starts the machine's others; its files are the machine's."""
 
 
 def numbers(folder: Path) -> list[int]:
@@ -214,9 +219,22 @@ def version_of(pid: int, proc: Path) -> str:
 def is_apart(pid: int, proc: Path) -> bool:
     """Return whether a process is in another mount namespace: its program is not this one's to run."""
     try:
-        return (proc / str(pid) / "ns/mnt").stat().st_ino != Path("/proc/self/ns/mnt").stat().st_ino
+        return (proc / str(pid) / "ns/mnt").stat().st_ino not in _machines_mounts()
     except OSError:
         return False
+
+
+def _machines_mounts() -> set[int]:
+    """Return the mount namespaces whose programs may be run: our own, and that of the machine's first process.
+
+    The second is the node's where we are in a container that sees the host's processes; in any other pid namespace
+    number 1 is a container's.
+    """
+    found = {Path("/proc/self/ns/mnt").stat().st_ino}
+    with contextlib.suppress(OSError):  # it takes CAP_SYS_PTRACE
+        if Path("/proc/self/ns/pid").stat().st_ino == FIRST["pid"]:
+            found.add(Path(f"/proc/{INIT}/ns/mnt").stat().st_ino)
+    return found
 
 
 def program_version(pid: int, proc: Path) -> str:
@@ -226,7 +244,8 @@ def program_version(pid: int, proc: Path) -> str:
 
 def _version(pid: int, proc: Path, said: re.Pattern[bytes]) -> str:
     try:
-        if not proc.samefile("/proc"):
+        # Another mount of it (/host/proc) has our processes, too, where it has our namespace.
+        if not (proc.samefile("/proc") or (proc / "self/ns/pid").samefile("/proc/self/ns/pid")):
             return ""
         process = os.open(proc / str(pid), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -244,7 +263,7 @@ def _asked(process: int, said: re.Pattern[bytes]) -> str:
     program = os.open("exe", os.O_RDONLY | os.O_CLOEXEC, dir_fd=process)
     try:
         owner, file = os.fstat(process), os.fstat(program)
-        ours = os.stat("ns/mnt", dir_fd=process).st_ino == Path("/proc/self/ns/mnt").stat().st_ino
+        ours = os.stat("ns/mnt", dir_fd=process).st_ino in _machines_mounts()
         roots = owner.st_uid == file.st_uid == 0 and not file.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if not (ours and roots and stat.S_ISREG(file.st_mode)):
             return ""

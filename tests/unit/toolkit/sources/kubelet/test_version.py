@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from toolkit.host.namespaces import FIRST
 from toolkit.sources.kubelet.files import process
 from toolkit.sources.kubelet.files.process import version_of
 
@@ -39,6 +41,34 @@ def test_a_program_that_others_may_write_is_not_run(tmp_path: Path, mode: int, a
     with running(program) as pid:
         assert version_of(pid, PROC) == ""
     assert ((file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns) in process._KNOWN) is asked
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's programs are run")
+def test_from_a_container_the_nodes_own_kubelet_is_asked_by_another_mount_of_proc(tmp_path: Path) -> None:
+    """It is in the mount namespace of the machine's first process, whose part this test plays; the container is not.
+
+    Its /host/proc has the same processes. In a pid namespace that is not the machine's nothing is asked.
+    """
+    program = tmp_path / "kubelet"
+    shutil.copy(shutil.which("sleep") or "", program)
+    (tmp_path / "proc").mkdir()
+    ask = (
+        "import sys; from pathlib import Path; from toolkit.sources.kubelet.files import process; "
+        "pid, process.INIT = map(int, sys.argv[1:3]); process.version_of(pid, Path(sys.argv[3])); "
+        "print(len(process._KNOWN))"
+    )
+    script = 'mount -t proc proc "$1" && shift && exec "$@"'
+
+    def asked(first: int) -> str:
+        command = [sys.executable, "-c", ask, str(pid), str(first), str(tmp_path / "proc")]
+        inside = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path / "proc"), *command]
+        done = subprocess.run(inside, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[5])
+        return done.stdout.strip()
+
+    with running(program) as pid:
+        machines = Path("/proc/self/ns/pid").stat().st_ino == FIRST["pid"]
+        assert asked(os.getpid()) == ("1" if machines else "0")
+        assert asked(1 << 22) == "0"
 
 
 def test_a_process_of_another_tree_or_one_that_is_gone_has_none(tmp_path: Path) -> None:
