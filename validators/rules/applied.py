@@ -93,7 +93,8 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
                 return verdict(Outcome.UNDECIDED, f"{cpus_text(offline)} went offline: {reading.wrong[0].text}")
             reading.wrong = list(dict.fromkeys([*earlier, *reading.wrong]))
         more = and_more(len(reading.wrong) - 1, aside=True)
-        why = more + lives + _writer(reading, claim, evidence, drifts) + view.older_word(claim, evidence)
+        by = f" (by {claim.pinned_by})" if claim.pinned_by and reading.names[0].startswith("cpuset.cpus") else ""
+        why = by + more + lives + _writer(reading, claim, evidence, drifts) + view.older_word(claim, evidence)
         return verdict(Outcome.FAILED, reading.wrong[0].text + why)
     if reading.unread:  # Files of one cgroup go one after the other, in each hierarchy by itself.
         gone = view.passing_pod(claim, claims, evidence)

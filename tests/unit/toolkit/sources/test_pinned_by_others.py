@@ -66,6 +66,7 @@ def test_balloons_are_the_word_where_the_kubelet_has_none() -> None:
 
     place(files, row, "0-7")
     assert failed(files)[LAYERS, BE] == "NRI balloons and cgroup differ: CPUs 4-7 against 0-7"
+    assert failed(files)["applied", BE].startswith("cpuset.cpus was 0-7, promised 4-7 (by NRI balloons)")
     assert failed(files).keys() - quotas.keys() == {(LAYERS, BE), ("applied", BE), ("affinity-mask", BE)}
 
 
