@@ -234,12 +234,12 @@ unavailable="pip could not install the Python dependencies (see above); is the p
 case $level in
 run)
 	# grpcio has no ready-made package for every architecture, and only live kubelet's nodes need it.
-	install_python '.[kubelet]' || {
-		install_python . || cannot "$unavailable"
+	install_python '.[kubelet,live]' || {
+		install_python '.[live]' || cannot "$unavailable"
 		note "no grpcio (see above): the sockets of a kubelet's node cannot be asked"
 	}
 	;;
-test) install_python '.[test,dev,kubelet,gate,fleet]' || cannot "$unavailable" ;;
+test) install_python '.[test,dev,kubelet,gate,fleet,live]' || cannot "$unavailable" ;;
 esac
 has_bcc $venv/bin/python || cannot "bcc is hidden by another module of that name in $venv"
 echo "$key" >"$stamp"

@@ -19,6 +19,7 @@ from toolkit.cli.common import SECONDS, progress, runs_option, say_line, verbose
 from toolkit.cli.ending import Output, leave, remark, reported, warn_of, warn_of_cache, worse
 from toolkit.cli.live_lines import EVERY_S as LINES_S
 from toolkit.cli.live_lines import LiveLines, Say, events_on, show_line
+from toolkit.cli.live_screen import live_screen, require_live
 from toolkit.cli.node_options import node_options, refuse_those_of_a_kubelet
 from toolkit.cli.pod_options import pod_options
 from toolkit.cli.priority_options import priority_options
@@ -107,6 +108,7 @@ class Manner:
     metrics: Metrics
     priority: Priority
     say: Say = show_line
+    live: bool = False
 
     def lines(self, follower: Follower | None) -> LiveLines:
         """Return what reports a problem while it lasts."""
@@ -173,6 +175,13 @@ class Manner:
     help="Keep what each claim ran and waited for on each CPU in bins of 10 ms, of the first 32 claims, for the page "
     "and the trace of a run (`pinproof report`). Runs of scenarios always have it.",
 )
+@click.option(
+    "--live",
+    is_flag=True,
+    callback=lambda _context, _option, asked: asked and require_live(),
+    help="Show claims, CPUs and what runs where on the terminal of standard error, with keys to sort and filter "
+    "(pip install 'pinproof[live]').",
+)
 @priority_options
 @runs_option
 @verbose_option
@@ -198,6 +207,7 @@ def command(
     metrics_detail: str,
     trace_syscalls: bool,
     timeline: bool,
+    live: bool,
     priority: Priority,
     runs: Path,
     verbose: bool,
@@ -235,12 +245,11 @@ def command(
     with stop_on_signals() as stopped, kept:
         window = Window(run_id=path.name, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
         window = replace(window, timeline=timeline, kept=kept, cut_s=min(window_s, duration or window_s))
-        if follower is not None:
-            window = _following(window, follower, len(claims.claims))
+        window = window if follower is None else _following(window, follower, len(claims.claims))
         metrics, cut = Metrics(served_at, metrics_file, Detail(metrics_detail)), Cut(window_s=window_s, keep=keep)
-        manner, shown = Manner(cut, lines_every_s, metrics, priority, say), Shown(verbose, as_json, output, as_json)
-        outcome, codes = _watch(claims, follower, window, shown, path, manner)
-    leave(outcome, *codes)
+        manner = Manner(cut, lines_every_s, metrics, priority, say, live)
+        end = _watch(claims, follower, window, Shown(verbose, as_json, output, as_json), path, manner)
+    leave(end[0], *end[1])
 
 
 def _watch(
@@ -269,6 +278,7 @@ def _watch(
             watched = count(len((now() if now else claims).claims), "claim")
             with (
                 manner.metrics.served(now or (lambda: claims), windows.state),
+                live_screen(manner.live) as screen,
                 progress(window.duration_s or 1, "watching") as bar,
             ):
                 manner.priority.apply()  # to the threads that read, too
@@ -278,6 +288,8 @@ def _watch(
                     if follower is not None:
                         follower.apply_reading(opened)
                     lines.tick(windows.state)
+                    if screen is not None:
+                        screen.tick(windows.state)
                     if window.duration_s:
                         bar.to(min(window.duration_s, passed))
 

@@ -111,4 +111,4 @@ def _check_named(page: Page) -> None:
         named = picture.attributes.get("role") == "img" and picture.attributes.get("aria-label")
         assert named or picture.attributes.get("aria-hidden") == "true"
     assert all(one.text.strip() for one in page.all("button"))
-    assert all(one.attributes.get("aria-label") for one in page.elements if one.attributes.get("role") == "region")
+    assert all(one.attributes.get("aria-label") for one in page.elements if one.attributes.get("role") == "group")
