@@ -15,7 +15,6 @@ import click
 
 from toolkit.errors import InputError
 from toolkit.model.runtimes import CGROUPFS, RUNTIMES
-from toolkit.model.serde import printable_json
 from toolkit.report.text import printable, printable_lines
 from toolkit.text.names import from_path
 
@@ -82,11 +81,15 @@ runs_option = click.option(
 
 def print_json(value: Any) -> None:
     """Print a JSON document on standard output."""
+    from toolkit.model.serde import printable_json  # not at the top: pydantic is half of the time of `--help`
+
     click.echo(printable_json(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 def print_json_line(value: Any) -> None:
     """Print one as a line of its own."""
+    from toolkit.model.serde import printable_json
+
     click.echo(printable_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"))))
 
 

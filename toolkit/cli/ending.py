@@ -9,20 +9,23 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from toolkit.cli.common import say
 from toolkit.disk import why_not_writable, write_output
 from toolkit.errors import HostUnsupportedError, InputError, PinproofError
-from toolkit.model.verdict import Outcome, exit_code
 from toolkit.report.text import printable, printable_lines
+
+if TYPE_CHECKING:
+    from toolkit.model.verdict import Outcome
 
 NO_READER = 128 + signal.SIGPIPE
 DEFECT = 70
 """EX_SOFTWARE of sysexits(3); never 1, which means that isolation failed."""
-_FAILED, _UNDECIDED, _PASSED = (exit_code(one) for one in (Outcome.FAILED, Outcome.UNDECIDED, Outcome.PASSED))
+_FAILED, _UNDECIDED, _PASSED = 1, 3, 0
+"""As :func:`toolkit.model.verdict.exit_code` says, which a test holds: to import it is half of the time of `--help`."""
 _ORDER = (_PASSED, _UNDECIDED, InputError.exit_code, HostUnsupportedError.exit_code)
 
 
@@ -44,6 +47,8 @@ def worse(*codes: int) -> int:
 
 def leave(outcome: Outcome, *codes: int) -> None:
     """End the process with the exit code of an outcome, or the worst of the other codes."""
+    from toolkit.model.verdict import exit_code
+
     sys.exit(worse(exit_code(outcome), *codes))
 
 

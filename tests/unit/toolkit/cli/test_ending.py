@@ -14,11 +14,12 @@ from click.testing import CliRunner
 
 from tests.unit.toolkit.saved_runs import save_run
 from tests.unit.validators.evidence_builder import claim_set, evidence
-from toolkit.cli import report
+from toolkit.cli import ending, report
 from toolkit.cli.common import say
 from toolkit.cli.ending import attempt, complain, show_and_save, worse
 from toolkit.errors import ApplyError, HostUnsupportedError, InputError
 from toolkit.model.result import Result
+from toolkit.model.verdict import Outcome, exit_code
 
 ORDER = (0, 3, 2, 4, 129, 143, 70, 1)
 
@@ -27,6 +28,12 @@ ORDER = (0, 3, 2, 4, 129, 143, 70, 1)
 def test_the_worse_exit_code(less: int, more: int) -> None:
     """That isolation failed is undone by nothing; an error is worse than an open question."""
     assert worse(less, more) == worse(more, less) == more
+
+
+def test_the_codes_of_outcomes_are_those_of_the_model() -> None:
+    """They are written down twice, so that `--help` need not import the model."""
+    outcomes = (Outcome.FAILED, Outcome.UNDECIDED, Outcome.PASSED)
+    assert tuple(map(exit_code, outcomes)) == (ending._FAILED, ending._UNDECIDED, ending._PASSED)
 
 
 def test_no_exit_code() -> None:

@@ -33,3 +33,10 @@ def test_offline_verbs_import_no_probe_and_nothing_that_changes_a_machine() -> N
     assert within(loaded("plan"), "probes") == []
     seen = within(loaded("watch"), "probes", "toolkit.apply")
     assert {"probes.observer", "toolkit.apply.pinned"} <= set(seen)
+
+
+def test_help_imports_no_model() -> None:
+    """What validates values is more than half of the time that the list of verbs would take."""
+    command = [sys.executable, "-c", "import sys, toolkit.cli.main; print(*sys.modules)"]
+    names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert [name for name in names if name.startswith(("pydantic", "toolkit.model.serde"))] == []
