@@ -105,24 +105,31 @@ def culprits(
 
     :param claims: whose waits, ident -> name. :param names: of all claims. :param cgroups: paths by id.
     """
-    sums: dict[tuple[str, int, CulpritClass, str], CulpritSums] = {}
+    sums: dict[tuple[str, int, CulpritClass, str, str], CulpritSums] = {}
     for key, one in found.items():
         if key.ident not in claims:
             continue
-        owner, name = _CLASSES[key.kind], comm(key.comm)
+        owner, name, cgroup = _CLASSES[key.kind], comm(key.comm), ""
         if owner is CulpritClass.CLAIM:
             name = names.get(key.who, "")
         elif owner is CulpritClass.FOREIGN_POD:
-            name = cgroups.get(key.who, "")
+            cgroup = cgroups.get(key.who, "")
         elif owner is CulpritClass.SYSTEM and one.tgid == observer_pid:
             owner = CulpritClass.TOOLKIT
-        place = (claims[key.ident], key.cpu, owner, name)
+        place = (claims[key.ident], key.cpu, owner, name, cgroup)
         old = sums.get(place, CulpritSums(0, 0, 0, one.tgid))
         sums[place] = CulpritSums(old.ns + one.ns, old.count + one.count, max(old.longest_ns, one.longest_ns), one.tgid)
     rows = [
         Culprit(
-            claim=claim, cpu=cpu, owner=owner, name=name, turns=one.count, total_ns=one.ns, longest_ns=one.longest_ns
+            claim=claim,
+            cpu=cpu,
+            owner=owner,
+            name=name,
+            turns=one.count,
+            total_ns=one.ns,
+            longest_ns=one.longest_ns,
+            cgroup=cgroup,
         )
-        for (claim, cpu, owner, name), one in sums.items()
+        for (claim, cpu, owner, name, cgroup), one in sums.items()
     ]
-    return tuple(sorted(rows, key=lambda row: (row.claim, -row.total_ns, row.cpu, row.owner, row.name)))
+    return tuple(sorted(rows, key=lambda row: (row.claim, -row.total_ns, row.cpu, row.owner, row.name, row.cgroup)))

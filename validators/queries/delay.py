@@ -93,7 +93,7 @@ def _called(culprit: Culprit, claim: Claim, names: frozenset[str], evidence: Evi
                 "behind its own tasks" if culprit.name in names else f"behind {culprit.name or 'a claim that is gone'}"
             )
         case CulpritClass.FOREIGN_POD:
-            return f"behind {culprit.name or 'tasks of pods that have ended'}"
+            return f"behind {culprit.cgroup or 'tasks of pods that have ended'}"
         case CulpritClass.TOOLKIT:
             return f"behind pinproof itself ({culprit.name})"
         case CulpritClass.ENDED:

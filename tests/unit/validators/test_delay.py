@@ -18,7 +18,9 @@ WEB = claim_web()
 def behind(owner: CulpritClass, name: str, ms: float, claim: str = "web", cpu: int = 1) -> Culprit:
     """Return what had a CPU for so long, in two turns."""
     ns = int(ms * MS)
-    return Culprit(claim=claim, cpu=cpu, owner=owner, name=name, turns=2, total_ns=ns, longest_ns=ns // 2)
+    pod = owner is CulpritClass.FOREIGN_POD
+    named = {"name": "", "cgroup": name} if pod else {"name": name}
+    return Culprit(claim=claim, cpu=cpu, owner=owner, turns=2, total_ns=ns, longest_ns=ns // 2, **named)
 
 
 def delayed(*culprits: Culprit, ms: float = 38.0, claim: str = "web", **changes: object) -> Evidence:

@@ -74,8 +74,8 @@ class Culprit:
     """What had one CPU while tasks of a claim waited there.
 
     :param claim: what waited.
-    :param name: the claim that ran (``claim`` itself: its own tasks), the cgroup of a foreign pod (``""``: its task has
-        ended), or the name of a task. ``""`` for idle and throttled time.
+    :param name: the claim that ran (``claim`` itself: its own tasks), or the name of a task; else ``""``.
+    :param cgroup: of a foreign pod; ``""``: its task had ended.
     :param turns: how often it had the CPU meanwhile.
     :param longest_ns: its longest turn, as far as it lay in a wait.
     """
@@ -87,6 +87,7 @@ class Culprit:
     turns: int
     total_ns: int
     longest_ns: int
+    cgroup: str = ""
 
 
 @stage_value
