@@ -14,6 +14,7 @@ from toolkit.fleet.facts import of_environment
 from toolkit.fleet.values import Comparison
 from toolkit.model.claim_changes import in_force
 from toolkit.model.evidence import Evidence, OwnerClass
+from toolkit.model.evidence.delays import Culprit, CulpritClass, Delay
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome, Verdict
 from toolkit.report.causes import causes
@@ -29,7 +30,7 @@ from toolkit.session.saved import Judged, Shown
 from toolkit.text.wording import brief, count, first_lines, first_of
 from validators.registry import RULES
 
-MAX_CAUSES, MAX_TASKS, MAX_SUBJECTS = 40, 6, 12
+MAX_CAUSES, MAX_TASKS, MAX_SUBJECTS, MAX_WAITED, MAX_BEHIND = 40, 6, 12, 12, 5
 PAGES = {rule.doc.id: rule.doc for rule in RULES}
 
 
@@ -60,11 +61,17 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waited:
-    """A claim whose threads waited. :param share: of the window."""
+    """A claim whose threads waited. :param share: of the window.
+
+    :param throttled, longest: empty: none, or not known. :param behind: what had the CPU meanwhile, most of it first.
+    """
 
     claim: str
     waited: str
     share: float
+    throttled: str = ""
+    longest: str = ""
+    behind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,11 +247,44 @@ def _windows(result: Result) -> tuple[str, ...]:
 
 
 def _waited(evidence: Evidence) -> tuple[Waited, ...]:
+    """Return who waited for a CPU, the longest first; behind what, where the ledger told that."""
     window = max(1, evidence.duration_ns)
-    ranked = sorted(evidence.run_delay_ns.items(), key=lambda item: -item[1])
-    return tuple(
-        Waited(claim=claim, waited=brief(ns), share=ns / window) for claim, ns in ranked[:12] if ns > 0
-    )  # fmt: skip
+    told: dict[str, list[Delay]] = {}
+    for one in evidence.delays:
+        told.setdefault(one.claim, []).append(one)
+    waits = {claim: sum(one.wait_ns for one in mine) for claim, mine in told.items()} or evidence.run_delay_ns
+    ranked = sorted(((ns, claim) for claim, ns in waits.items() if ns > 0), reverse=True)
+    found = []
+    for ns, claim in ranked[:MAX_WAITED]:
+        mine = told.get(claim, ())
+        throttled, longest = sum(one.throttled_ns for one in mine), max((one.longest_ns for one in mine), default=0)
+        found.append(
+            Waited(
+                claim=claim,
+                waited=brief(ns),
+                share=ns / window,
+                throttled=brief(throttled) if throttled else "",
+                longest=brief(longest) if longest else "",
+                behind=tuple(_behind(claim, evidence.culprits)),
+            )
+        )
+    return tuple(found)
+
+
+def _behind(claim: str, culprits: Iterable[Culprit]) -> Iterable[str]:
+    """Name what had the CPUs while a claim waited, over all of them."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    for one in culprits:
+        if one.claim == claim:
+            of_one = sums.setdefault((str(one.owner), one.name), [0, 0])
+            of_one[0] += one.total_ns
+            of_one[1] += one.turns
+    ranked = sorted(sums.items(), key=lambda item: -item[1][0])
+    for (owner, name), (ns, turns) in ranked[:MAX_BEHIND]:
+        own = (
+            "its own tasks" if name == claim and owner == CulpritClass.CLAIM else f"{name} ({owner})" if name else owner
+        )
+        yield f"{own} {brief(ns)} in {count(turns, 'turn')}"
 
 
 def _own(evidence: Evidence) -> str:

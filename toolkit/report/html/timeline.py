@@ -26,7 +26,7 @@ from toolkit.timeline.saved import promised
 
 WIDE, HIGH, LOW = 10_000, 40, 14
 """Of a lane, in its own units: its width, and its height above (what happened) and below (what was promised)."""
-MAX_LANES, MAX_EVENTS, MAX_MARKS, MAX_SPANS = 12, 60, 150, 60
+MAX_LANES, MAX_EVENTS, MAX_MARKS, MAX_SPANS, MAX_SLOTS = 12, 60, 150, 60, 400
 SAID = {
     Why.PROMISED: "promised",
     Why.CHANGING: "its set was being changed",
@@ -89,6 +89,7 @@ def timeline_of(claims: ClaimSet, evidence: Evidence, result: Result) -> Times:
     bins: dict[str, list[UsageBin]] = {}
     for one in evidence.usage_bins:
         bins.setdefault(one.claim, []).append(one)
+    bins |= _fine_bins(evidence)
     outside = _outside(result)
     claims = in_force(claims, evidence.claim_changes)
     tasks = [claim for claim in claims.claims if claim.kind.carries_tasks]
@@ -105,6 +106,23 @@ def timeline_of(claims: ClaimSet, evidence: Evidence, result: Result) -> Times:
         events=tuple(events[:MAX_EVENTS]),
         more_events=max(0, len(events) - MAX_EVENTS),
     )
+
+
+def _fine_bins(evidence: Evidence) -> dict[str, list[UsageBin]]:
+    """Return what claims used in the bins of a timeline, over all CPUs, so many together that a lane can show them."""
+    sums: dict[tuple[str, int, int], dict[int, int]] = {}
+    for one in evidence.timeline_bins:
+        together = max(1, -(-evidence.duration_ns // (one.bin_ns * MAX_SLOTS)))
+        of_claim = sums.setdefault((one.claim, one.start_at_ns, one.bin_ns * together), {})
+        for number, ran_us in zip(one.bins, one.run_us, strict=True):
+            of_claim[number // together] = of_claim.get(number // together, 0) + ran_us * 1000
+    return {
+        claim: [
+            UsageBin(claim=claim, start_at_ns=start_ns + at * length_ns, length_ns=length_ns, usage_ns=ns)
+            for at, ns in sorted(of_claim.items())
+        ]
+        for (claim, start_ns, length_ns), of_claim in sums.items()
+    }
 
 
 def _outside(result: Result) -> dict[str, list[Offender]]:

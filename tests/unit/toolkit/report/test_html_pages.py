@@ -24,6 +24,7 @@ from toolkit.fleet.answer import ClassCount, FleetAnswer, Node, Source
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.evidence import Evidence, UsageBin
+from toolkit.model.evidence.delays import Culprit, CulpritClass, Delay, TimelineBins
 from toolkit.model.node_record import NodeOutcome
 from toolkit.model.session import Session
 from toolkit.model.verdict import Outcome
@@ -132,6 +133,49 @@ def test_a_quota_is_drawn_with_its_bound() -> None:
     (program,) = [one.text for one in page.all("script") if "type" not in one.attributes]
     assert "uPlot 1.6.32" in program
     assert "Permission is hereby granted" in program, "its licence is on every page that has it"
+
+
+def test_a_lane_has_the_bins_of_the_timeline() -> None:
+    """Over all CPUs, where they were kept; several together where the window is long."""
+    bins = [
+        TimelineBins(
+            claim="db",
+            cpu=cpu,
+            bin_ns=10_000_000,
+            start_at_ns=0,
+            bins=tuple(range(1000)),
+            run_us=(4_000,) * 1000,
+            wait_us=(0,) * 1000,
+        )
+        for cpu in (2, 3)
+    ]
+    page = check_page(run_page(view(healthy(timeline_bins=tuple(bins)))))
+
+    (label,) = [one for one in page.all("div", **{"class": "label"}) if one.text.startswith("db")]
+    assert "used 8000 ms, at most 0.80 CPUs" in label.text
+
+
+def test_who_took_the_time_is_named() -> None:
+    """Over all CPUs, the most of it first; where no wait was told the sum of the kernel stands alone."""
+    delays = [
+        Delay(claim="db", cpu=cpu, wait_ns=19_000_000, preempted_ns=19_000_000, longest_ns=4_000_000) for cpu in (2, 3)
+    ]
+    culprits = [
+        Culprit(claim="db", cpu=cpu, owner=owner, name=name, turns=2, total_ns=ns, longest_ns=ns)
+        for cpu in (2, 3)
+        for owner, name, ns in (
+            (CulpritClass.CLAIM, "web", 8_500_000),
+            (CulpritClass.KTHREAD, "kworker/3:1", 10_500_000),
+        )
+    ]
+    told = check_page(run_page(view(healthy(delays=tuple(delays), culprits=tuple(culprits)))))
+    summed = check_page(run_page(view(healthy(run_delay_ns={"db": 38_000_000}))))
+
+    (row,) = [one for one in told.all("tr") if "kworker/3:1" in one.text]
+    assert " ".join(row.text.split()).startswith("db38 ms0.4 %-4 ms")
+    assert row.text.index("kworker/3:1 (kthread) 21 ms in 4 turns") < row.text.index("web (claim) 17 ms in 4 turns")
+    (row,) = [one for one in summed.all("tr") if "not told" in one.text]
+    assert row.text.startswith("db38 ms0.4 %")
 
 
 def test_a_page_without_curves_has_no_library() -> None:
