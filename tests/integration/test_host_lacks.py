@@ -36,7 +36,8 @@ def hidden(*folders: str) -> tuple[str, ...]:
 
 BCC = importlib.util.find_spec("bcc")
 assert BCC is not None
-NO_BCC = hidden(str(Path(BCC.origin or "").parent))
+NO_BCC = hidden(str(Path(BCC.origin or "").parent), "/var/cache")
+"""Nor anything that was compiled before: without a compiler that would do."""
 NO_BTF = hidden("/sys/kernel/btf")
 NO_ROOM = ("setpriv", "--bounding-set=-sys_resource", "prlimit", "--nofile=100:100")
 LITTLE_ROOM = ("prlimit", "--nofile=60:4000")
