@@ -276,7 +276,7 @@ def _behind(claim: str, culprits: Iterable[Culprit]) -> Iterable[str]:
     sums: dict[tuple[str, str], list[int]] = {}
     for one in culprits:
         if one.claim == claim:
-            of_one = sums.setdefault((str(one.owner), one.name), [0, 0])
+            of_one = sums.setdefault((str(one.owner), one.name or one.cgroup), [0, 0])
             of_one[0] += one.total_ns
             of_one[1] += one.turns
     ranked = sorted(sums.items(), key=lambda item: -item[1][0])
