@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.loaded import loaded
-from probes.observer import Observer
+from probes.loaded import loaded, observing
 from probes.options import ObserveOptions
 from probes.switches.ledger import Ledger
 from tests.integration.membership_lab import procs, removed
@@ -84,7 +83,7 @@ class Scene:
         """Watch for a second, and read every account before and after."""
         pods = self.homes["web"] if self.pods else None
         clock = self.stack.enter_context(TaskClock(rival)) if rival else None
-        observer = self.stack.enter_context(Observer(ClaimSet(claims=(), pods_root=pods), ledger=self.ledger))
+        observer = self.stack.enter_context(observing(ClaimSet(claims=(), pods_root=pods), ledger=self.ledger))
         for name in self.claimed:
             observer.add_claim(Claim(name=name, cgroup=self.homes[name], cpus=CpuSet.of([CPU])))
 
