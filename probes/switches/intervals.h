@@ -199,14 +199,15 @@ static __always_inline void charge(struct cpu_state *state_here, u64 now, int ti
                 u32 slot;
                 struct row *row = look_up(st, note, news, now, still, 0, tick, &slot);
 
-                if (row)
+                if (row && !tick)
                         count_wait_now(st, row, slot);
         } else {
                 struct row *row = row_of_mark(st, mark);
 
                 if (row) {
                         add_to_row(st, row, mark->slot, now, still, 0, tick);
-                        count_wait_now(st, row, mark->slot);
+                        if (!tick)
+                                count_wait_now(st, row, mark->slot);
                 }
         }
         st->charged_ns = now;

@@ -244,7 +244,7 @@ struct turn {
         u32 tag;
 };
 
-#define TURNS         64                /* power of two */
+#define TURNS         32                /* power of two */
 
 /* What a CPU's programs keep for themselves. Only this CPU writes; programs on it do not interrupt each other. */
 struct cpu_state {

@@ -47,7 +47,7 @@ static __always_inline void tell_long_wait(struct cpu_state *st, u32 slot, u64 w
         tell_wait((u64)slot << WAIT_BITS | (waited & ((1ULL << WAIT_BITS) - 1)));
 }
 
-/* The wait of a task that is running still, once. */
+/* The wait of a task that is running still, once. A tick leaves it to the switch or the window's end: each caller costs. */
 static __always_inline void count_wait_now(struct cpu_state *st, struct row *row, u32 slot)
 {
         u64 waited;
