@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -29,7 +30,19 @@ def test_a_violation_is_seen_on_the_screen_and_stays_afterwards(tmp_path: Path) 
 
     with spinner("pinproof-live") as cgroup:
         claims = write_claim(tmp_path, "claims", cgroup, max(os.sched_getaffinity(0)))
-        command = ["pinproof", "watch", "--claims", claims, "--live", "--window", "2", "--output", tmp_path / "runs"]
+        command = [
+            sys.executable,
+            "-m",
+            "toolkit",
+            "watch",
+            "--claims",
+            claims,
+            "--live",
+            "--window",
+            "2",
+            "--output",
+            tmp_path / "runs",
+        ]
         with subprocess.Popen(
             command, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, env={**os.environ, "TERM": "xterm-256color"}
         ) as watch:

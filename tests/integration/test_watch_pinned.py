@@ -45,4 +45,4 @@ def test_a_policy_that_pins_and_a_cgroup_that_leaves_its_word(tmp_path: Path) ->
     window, _, subject, _, reason = watch.failed("layers-agree")[0]
     assert (window > healthy, subject) == (True, "db/main")
     assert "NRI balloons and cgroup differ" in reason
-    assert "CPUs 1 against 0-1" in reason
+    assert "CPUs 1, said for " in reason

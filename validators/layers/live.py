@@ -198,13 +198,17 @@ def _pinned(claim: Claim, evidence: Evidence, layers: ClaimLayers, measures: dic
     found: list[Finding] = []
     for number, run in enumerate(layers.cgroup):
         for said in layers.plugin:
-            since_ns = max(said.first_ns, run.first_ns)
-            lasted_ns = min(said.last_ns, run.sure_ns) - since_ns
-            if lasted_ns <= FOLLOWS_NS or carried_out(said.cpus, run.cpus, _online(evidence, since_ns)):
+            since_ns, until_ns = max(said.first_ns, run.first_ns), min(said.last_ns, run.sure_ns)
+            # The program says it first. What it has said for so long, before the window too, the cgroup has followed:
+            # what is otherwise, and read so again, was written by something else since.
+            said_ns = until_ns - said.first_ns
+            if said_ns <= FOLLOWS_NS or until_ns - since_ns < CONFIRM_NS:
+                continue
+            if carried_out(said.cpus, run.cpus, _online(evidence, since_ns)):
                 continue
             text = (
-                f"{claim.pinned_by} and {Layer.CGROUP} differ {_when(run, evidence)}: CPUs {said.cpus or 'none'} "
-                f"against {run.cpus or 'none'}, for {seconds(lasted_ns)}"
+                f"{claim.pinned_by} and {Layer.CGROUP} differ {_when(run, evidence)}: CPUs {said.cpus or 'none'}, said "
+                f"for {seconds(said_ns)}, against {run.cpus or 'none'}"
             )
             after_ns = layers.cgroup[number - 1].first_ns if number else writers.EVER_NS
             author = writers.of(claim, evidence, writers.CPUS, measures, seen_ns=run.first_ns, after_ns=after_ns)
