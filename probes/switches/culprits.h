@@ -27,6 +27,13 @@ BPF_TABLE("lru_hash", struct throttle_key, struct throttle, throttles, MAX_WAITS
 #define PF_KTHREAD     0x00200000       /* of task_struct.flags */
 #define SAME_NS        5000             /* a task's departure and its being queued, by two clocks */
 
+/* A word of a struct of the kernel's, up to 8 bytes. */
+#define read_word(b, type, base, offset) ({                                                     \
+        (b)->word = 0;                                                                          \
+        bpf_probe_read_kernel(&(b)->word, sizeof(type), (void *)(base) + (offset));             \
+        *(type *)&(b)->word;                                                                    \
+})
+
 /* The claim that a slot is now; 0: none yet. */
 static __always_inline u32 ident_of_slot(u32 slot)
 {
@@ -50,66 +57,71 @@ static __always_inline struct wait_sums *waits_of(struct wait_key *key)
         return waits.lookup(key);
 }
 
-/* When in the wait up to `until` the task's cgroup was throttled here: writes it to `t`, which is ours. */
-static __always_inline void throttled_in(u32 ident, u64 until, u64 waited, struct throttle *t)
+/* When in the wait that is told the task's cgroup was throttled here: writes it to `held`. */
+static __always_inline void throttled_in(struct blaming *b, u64 waited)
 {
+        b->held.from_ns = b->held.until_ns = 0;
 #ifdef OFF_CFS_RQ_THROTTLED
-        struct throttle_key key = { .ident = ident, .cpu = bpf_get_smp_processor_id() };
-        struct throttle *kept = throttles.lookup(&key);
-        u64 cfs_rq = read_kernel(u64, bpf_get_current_task(), OFF_TASK_STRUCT_SE + OFF_SCHED_ENTITY_CFS_RQ);
-        u64 sum = read_kernel(u64, cfs_rq, OFF_CFS_RQ_THROTTLED);
+        b->here.ident = b->whose.ident;
+        b->here.cpu = bpf_get_smp_processor_id();
+        struct throttle *kept = throttles.lookup(&b->here);
+        u64 cfs_rq = read_word(b, u64, bpf_get_current_task(), OFF_TASK_STRUCT_SE + OFF_SCHED_ENTITY_CFS_RQ);
+        u64 sum = read_word(b, u64, cfs_rq, OFF_CFS_RQ_THROTTLED);
 
         if (kept && kept->cfs_rq == cfs_rq) {
                 u64 more = sum - kept->seen_ns;
 
                 if (more) {
                         kept->seen_ns = sum;
-                        kept->from_ns = until - (more < waited ? more : waited);
-                        kept->until_ns = until;
+                        kept->from_ns = b->until_ns - (more < waited ? more : waited);
+                        kept->until_ns = b->until_ns;
                 }
-                t->from_ns = kept->from_ns;
-                t->until_ns = kept->until_ns;
+                b->held.from_ns = kept->from_ns;
+                b->held.until_ns = kept->until_ns;
                 return;
         }
-        struct throttle fresh = { .cfs_rq = cfs_rq, .seen_ns = sum };
-
-        throttles.update(&key, &fresh);
+        b->first.cfs_rq = cfs_rq;
+        b->first.seen_ns = sum;
+        b->first.from_ns = b->first.until_ns = 0;
+        throttles.update(&b->here, &b->first);
 #endif
 }
 
 /* Name what had a turn. */
-static __always_inline void name_culprit(struct culprit_key *key, struct turn *t, u32 *tgid)
+static __always_inline void name_culprit(struct blaming *b, struct turn *t)
 {
         void *task = (void *)t->task;
+        struct culprit_key *key = &b->whose;
 
         key->who = 0;
         __builtin_memset(key->comm, 0, sizeof(key->comm));
-        *tgid = 0;
+        b->fresh.tgid = 0;
         if (!t->tid) {
                 key->kind = CULPRIT_IDLE;
         } else if (t->tag >= TAG_OF(0)) {
                 key->kind = CULPRIT_CLAIM;
                 key->who = ident_of_slot(t->tag - TAG_OF(0));
-        } else if (read_kernel(u32, task, OFF_TASK_STRUCT_PID) != t->tid) {
+        } else if (read_word(b, u32, task, OFF_TASK_STRUCT_PID) != t->tid) {
                 key->kind = t->tag == TAG_PODS ? CULPRIT_POD : CULPRIT_ENDED;
         } else if (t->tag == TAG_PODS) {
-                void *sets = read_kernel(void *, task, OFF_TASK_STRUCT_CGROUPS);
-                void *cgroup = read_kernel(void *, sets, OFF_CSS_SET_DFL_CGRP);
+                void *sets = read_word(b, void *, task, OFF_TASK_STRUCT_CGROUPS);
+                void *cgroup = read_word(b, void *, sets, OFF_CSS_SET_DFL_CGRP);
+                void *node = read_word(b, void *, cgroup, OFF_CGROUP_KN);
 
                 key->kind = CULPRIT_POD;
-                key->who = read_kernel(u64, read_kernel(void *, cgroup, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
+                key->who = read_word(b, u64, node, OFF_KERNFS_NODE_ID);
         } else {
-                u32 flags = read_kernel(u32, task, OFF_TASK_STRUCT_FLAGS);
+                u32 flags = read_word(b, u32, task, OFF_TASK_STRUCT_FLAGS);
 
                 key->kind = flags & PF_KTHREAD ? CULPRIT_KTHREAD : CULPRIT_SYSTEM;
-                *tgid = read_kernel(u32, task, OFF_TASK_STRUCT_TGID);
+                b->fresh.tgid = read_word(b, u32, task, OFF_TASK_STRUCT_TGID);
                 bpf_probe_read_kernel(key->comm, sizeof(key->comm), task + OFF_TASK_STRUCT_COMM);
         }
 }
 
-static __always_inline void blame(struct culprit_key *key, u64 ns, u32 tgid, struct wait_sums *w)
+static __always_inline void blame(struct blaming *b, u64 ns, struct wait_sums *w)
 {
-        struct culprit *c = culprits.lookup(key);
+        struct culprit *c = culprits.lookup(&b->whose);
 
         if (c) {
                 c->ns += ns;
@@ -118,9 +130,9 @@ static __always_inline void blame(struct culprit_key *key, u64 ns, u32 tgid, str
                         c->longest_ns = ns;
                 return;
         }
-        struct culprit fresh = { .ns = ns, .count = 1, .longest_ns = ns, .tgid = tgid };
-
-        if (culprits.update(key, &fresh))
+        b->fresh.ns = b->fresh.longest_ns = ns;
+        b->fresh.count = 1;
+        if (culprits.update(&b->whose, &b->fresh))
                 w->unnamed_ns += ns;
 }
 
@@ -146,12 +158,13 @@ static __always_inline u32 bucket_of(u64 ns)
         return bucket;
 }
 
-static __always_inline void blame_throttling(struct culprit_key *key, u64 ns, struct wait_sums *w)
+static __always_inline void blame_throttling(struct blaming *b, u64 ns, struct wait_sums *w)
 {
-        key->kind = CULPRIT_THROTTLED;
-        key->who = 0;
-        __builtin_memset(key->comm, 0, sizeof(key->comm));
-        blame(key, ns, 0, w);
+        b->whose.kind = CULPRIT_THROTTLED;
+        b->whose.who = 0;
+        __builtin_memset(b->whose.comm, 0, sizeof(b->whose.comm));
+        b->fresh.tgid = 0;
+        blame(b, ns, w);
 }
 
 /* A wait that ended then is counted. */
@@ -185,22 +198,23 @@ u64 told_wait(u64 slot_and_ns)
         u32 me = bpf_get_current_pid_tgid(), preempted = 0;
         int zero = 0;
         struct config *c = config.lookup(&zero);
-        struct throttle throttle = {};
 
         if (!st || !c)
                 return 0;
         st = opaque(st);
-        u64 until = st->wait_end_ns, from = until - waited, rest = until;
-        struct wait_key key = { .ident = ident_of_slot(slot_and_ns >> WAIT_BITS), .cpu = bpf_get_smp_processor_id() };
+        struct blaming *b = &st->blaming;
 
-        key.epoch = st->window << 8 | (c->epoch & 255);
-        struct culprit_key whose = { .epoch = key.epoch, .ident = key.ident, .cpu = key.cpu };
-        struct wait_sums *w = waits_of(&key);
+        b->until_ns = b->rest_ns = st->wait_end_ns;
+        b->from_ns = b->until_ns - waited;
+        b->wait.epoch = b->whose.epoch = st->window << 8 | (c->epoch & 255);
+        b->wait.ident = b->whose.ident = ident_of_slot(slot_and_ns >> WAIT_BITS);
+        b->wait.cpu = b->whose.cpu = bpf_get_smp_processor_id();
+        struct wait_sums *w = waits_of(&b->wait);
 
         if (!w)
                 return 0;
-        throttled_in(key.ident, until, waited, &throttle);
-        u64 held = common_ns(from, until, throttle.from_ns, throttle.until_ns);
+        throttled_in(b, waited);
+        u64 held = common_ns(b->from_ns, b->until_ns, b->held.from_ns, b->held.until_ns);
         u64 turn = st->turn;
 
 #pragma clang loop unroll(disable)
@@ -210,29 +224,28 @@ u64 told_wait(u64 slot_and_ns)
 
                 if (!begin)
                         break;
-                if (end > until)        /* its own, which follows the wait */
+                if (end > b->until_ns)  /* its own, which follows the wait */
                         continue;
                 if (t->tid == me) {
-                        preempted = end + SAME_NS >= from;
-                        rest = from;    /* what lies between is the two clocks' */
+                        preempted = end + SAME_NS >= b->from_ns;
+                        b->rest_ns = b->from_ns; /* what lies between is the two clocks' */
                         break;
                 }
-                if (rest <= from)
+                if (b->rest_ns <= b->from_ns)
                         break;
-                u64 ns = common_ns(begin, end, from, until);
-                u32 tgid;
+                u64 ns = common_ns(begin, end, b->from_ns, b->until_ns);
 
-                rest = begin > from ? begin : from;
-                ns -= common_ns(begin > from ? begin : from, end, throttle.from_ns, throttle.until_ns);
+                b->rest_ns = begin > b->from_ns ? begin : b->from_ns;
+                ns -= common_ns(begin > b->from_ns ? begin : b->from_ns, end, b->held.from_ns, b->held.until_ns);
                 if (!ns)
                         continue;
-                name_culprit(&whose, t, &tgid);
-                blame(&whose, ns, tgid, w);
+                name_culprit(b, t);
+                blame(b, ns, w);
         }
         if (held)
-                blame_throttling(&whose, held, w);
+                blame_throttling(b, held, w);
         w->throttled_ns += held;
-        w->unnamed_ns += rest - from - common_ns(from, rest, throttle.from_ns, throttle.until_ns);
-        add_wait(w, waited, until, preempted);
+        w->unnamed_ns += b->rest_ns - b->from_ns - common_ns(b->from_ns, b->rest_ns, b->held.from_ns, b->held.until_ns);
+        add_wait(w, waited, b->until_ns, preempted);
         return 0;
 }

@@ -246,6 +246,20 @@ struct turn {
 
 #define TURNS         32                /* power of two */
 
+/* What a wait is told with: beside its callers' there is no room for it on the stack (512 bytes for both). */
+struct blaming {
+        u64 word;                       /* of a struct of the kernel's */
+        u64 from_ns;                    /* of the wait */
+        u64 until_ns;
+        u64 rest_ns;                    /* what has been named begins there */
+        struct wait_key wait;
+        struct throttle_key here;
+        struct culprit_key whose;
+        struct culprit fresh;
+        struct throttle held;
+        struct throttle first;
+};
+
 /* What a CPU's programs keep for themselves. Only this CPU writes; programs on it do not interrupt each other. */
 struct cpu_state {
         u64 start_ns;                   /* the running interval began */
@@ -282,6 +296,7 @@ struct cpu_state {
         struct mark marks[MARKS];
         struct place_cache places;
         struct turn turns[TURNS];
+        struct blaming blaming;
 };
 
 enum counted { COUNTED_OUTSIDE = 1, COUNTED_TRANSITION = 2, COUNTED_INTRUDER = 4 };

@@ -222,6 +222,7 @@ def test_moves_that_had_to_be_forgotten_leave_the_window_undecided(
             return ()
 
     ledger.offenders = ledger.intruders = Empty()  # type: ignore[assignment]
+    ledger.waits = ledger.culprits = Empty()  # type: ignore[assignment]
     window = window_of(observer, switches, now, now + SECOND, now)
     storm(100)
     edge = Edge(Moment(at_ns=now + SECOND), (SwitchEdge(),))

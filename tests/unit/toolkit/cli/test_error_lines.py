@@ -53,13 +53,19 @@ def test_a_file_that_is_none(tmp_path: Path, words: tuple[str, ...], content: st
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("plan", "--pods", "p"), "--kubelet-config: not given; expected a KubeletConfiguration file, or --capture"),
+        (
+            ("plan", "--pods", "p"),
+            "--kubelet-config: not given; expected a KubeletConfiguration file, --capture or --kubelet",
+        ),
         (("doctor", "--isolation", "--exclusive", "x"), "--exclusive: 'x'; expected a list of ids such as 0-3,8"),
         (
             ("doctor", "--isolation", "--exclusive", "1,x"),
             "--exclusive: 'x' in '1,x'; expected a list of ids such as 0-3,8",
         ),
-        (("plan", "--kubelet-version", "1.35", "s.yaml"), "--kubelet-version goes with --kubelet-config or --capture"),
+        (
+            ("plan", "--kubelet-version", "1.35", "s.yaml"),
+            "--kubelet-version goes with --kubelet-config, --capture or --kubelet",
+        ),
         (("run", "s.yaml", "--duration", "x"), "Invalid value for '--duration': 'x' is not a number of seconds"),
         (("run", "s.yaml", "--duration", "inf"), "Invalid value for '--duration': 'inf' is not a number of seconds"),
     ],
