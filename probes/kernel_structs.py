@@ -91,6 +91,8 @@ def settings(root: Path) -> dict[str, int]:
     places = _offsets(btf, WANTED | {"cgroup": (*WANTED["cgroup"], ancestors)})
     found = {"OFF_" + name.replace(".", "_").upper(): value for name, value in places.items()} | _known(btf, ARRIVAL)
     throttled = next((name for name in THROTTLED if btf.has_member("cfs_rq", name)), None)
+    if ancestors == "ancestors":
+        found["TELLS_WAITS"] = 1  # What had the CPU meanwhile: not tried before Linux 6.1, where programs must load.
     if throttled is not None and "OFF_RQ_CLOCK" in found:
         found["OFF_CFS_RQ_THROTTLED"] = _offsets(btf, {"cfs_rq": (throttled,)})[f"cfs_rq.{throttled}"]
     # A kernel without cpusets has nothing to ask for: no claim has one then, and the program never reads it.

@@ -8,7 +8,8 @@
  * to the task's run_delay. A task that was moved to another CPU while it waited is queued anew there: what it waited for
  * before is not counted.
  *
- * Each wait goes to the row of its claim, which is at hand. One of TOLD_NS or longer is told (culprits.h). What ran
+ * Each wait goes to the row of its claim, which is at hand. One of TOLD_NS or longer is told (culprits.h; before Linux 6.1
+ * none is: how long its verifier takes for that is not known). What ran
  * meanwhile stands in the last TURNS turns of this CPU.
  */
 #define TOLD_NS        16000
@@ -41,10 +42,12 @@ static __always_inline void end_turn(struct cpu_state *st, u64 now, u64 task, u3
 /* `end`: when it began to run. */
 static __always_inline void tell_long_wait(struct cpu_state *st, u32 slot, u64 waited, u64 end)
 {
+#ifdef TELLS_WAITS
         if (waited < TOLD_NS)
                 return;
         st->wait_end_ns = end;
         tell_wait((u64)slot << WAIT_BITS | (waited & ((1ULL << WAIT_BITS) - 1)));
+#endif
 }
 
 /* The wait of a task that is running still, once. A tick leaves it to the switch or the window's end: each caller costs. */
