@@ -21,7 +21,7 @@ from probes.blindness import Blindness
 from probes.build import build
 from probes.options import ObserveOptions
 from probes.programs import Side
-from probes.readings import Frame, Readings, Watched
+from probes.readings import Frame, Readings, Watched, of_kind
 from probes.subjects import ALL_CPUS, PodsRoot, Subject, Violation, check_place
 from probes.switches.ledger import Ledger
 from probes.switches.members import record_members
@@ -422,10 +422,7 @@ class Observer:
 
         :raises KeyError: the observer was composed without it.
         """
-        for witness in self.witnesses:
-            if isinstance(witness, kind):
-                return witness
-        raise KeyError(kind.__name__)
+        return of_kind(self.witnesses, kind)
 
     def live(self) -> tuple[Window, ...]:
         """Return the windows that still take something in, in their order: the one being finished, the open one."""

@@ -21,6 +21,7 @@ from probes.loader import LoadedPrograms, load
 from probes.online import Online, possible
 from probes.options import ObserveOptions
 from probes.program import Program
+from probes.readings import of_kind
 from probes.ringbuf import Rings
 from toolkit.errors import HostUnsupportedError
 from toolkit.host import bpf_syscalls, limits
@@ -197,10 +198,7 @@ class Programs:
 
         :raises KeyError: the programs were loaded without it.
         """
-        for side in self.sides:
-            if isinstance(side, kind):
-                return side
-        raise KeyError(kind.__name__)
+        return of_kind(self.sides, kind)
 
     def table(self, name: str, key: int, value: int | None, *, per_cpu: bool = False) -> Map:
         """Return one of the maps.

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 
 from probes.edge import read_edge
+from probes.readings import of_kind
 from probes.subjects import Subject
 from probes.switches.ledger import Ledger
 from probes.witness import Edge, W, Watch, Witness
@@ -79,10 +80,7 @@ class Window:
 
         :raises KeyError: no witness makes one.
         """
-        for watch in self.watches.values():
-            if isinstance(watch, kind):
-                return watch
-        raise KeyError(kind.__name__)
+        return of_kind(self.watches.values(), kind)
 
     def close(self) -> None:
         """Close the window now."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
+from probes.bpfsys import Map
 from probes.cgroups.claimed_paths import ClaimedPaths
 from probes.observer import Observer
 from probes.subjects import Subject
@@ -36,6 +38,8 @@ from probes.witness import Edge, OpenWindow, Watch
 from toolkit.model.evidence import TimelineBins
 from toolkit.model.nesting import nested
 
+Key = TypeVar("Key", OffenceKey, IntruderKey, WaitKey, CulpritKey)
+Sums = TypeVar("Sums", Offence, IntruderSums, WaitSums, CulpritSums)
 MAX_WAITING = 100_000
 """Intervals of one window that may wait for the kernel's word at a time."""
 
@@ -209,24 +213,27 @@ class SwitchWatch(Watch):
         names = {one.ident: one.name for one in self.window.all_subjects() if one.slot < binned}
         return self._timeline.rows(names, rows, end_ns)
 
+    def _of_window(self, table: Map, key_of: type[Key], sums_of: type[Sums]) -> Iterator[tuple[Key, Sums]]:
+        """Yield the entries of a map that were made in this window."""
+        for data, value in table.items():
+            key = key_of.decode(data)
+            if tally.in_window(key.epoch, self.window.number):
+                yield key, sums_of.decode(value)
+
     def _collect_waits(self) -> tuple[delays.Waits, delays.Culprits]:
         """Return what was told of this window's waits: that drained before, and that in the maps now."""
         waits, culprits = dict(self.waits), dict(self.culprits)
-        ledger, number = self._observer.ledger, self.window.number
-        told = ((WaitKey.decode(key), WaitSums.decode(value)) for key, value in ledger.waits.items())
-        delays.merge_waits(waits, ((k, v) for k, v in told if tally.in_window(k.epoch, number)))
-        found = ((CulpritKey.decode(key), CulpritSums.decode(value)) for key, value in ledger.culprits.items())
-        delays.merge_culprits(culprits, ((k, v) for k, v in found if tally.in_window(k.epoch, number)))
+        ledger = self._observer.ledger
+        delays.merge_waits(waits, self._of_window(ledger.waits, WaitKey, WaitSums))
+        delays.merge_culprits(culprits, self._of_window(ledger.culprits, CulpritKey, CulpritSums))
         return waits, culprits
 
     def _collect(self) -> tuple[tally.Offences, tally.Intruders]:
         """Return this window's detail entries: those drained before, those in the maps now, and those of pieces."""
         offences, intruders = dict(self.offences), dict(self.intruders)
-        ledger, number = self._observer.ledger, self.window.number
-        theirs = ((OffenceKey.decode(key), Offence.decode(value)) for key, value in ledger.offenders.items())
-        tally.merge_offences(offences, ((k, v) for k, v in theirs if tally.in_window(k.epoch, number)))
-        found = ((IntruderKey.decode(key), IntruderSums.decode(value)) for key, value in ledger.intruders.items())
-        tally.merge_intruders(intruders, ((k, v) for k, v in found if tally.in_window(k.epoch, number)))
+        ledger = self._observer.ledger
+        tally.merge_offences(offences, self._of_window(ledger.offenders, OffenceKey, Offence))
+        tally.merge_intruders(intruders, self._of_window(ledger.intruders, IntruderKey, IntruderSums))
         tally.merge_offences(offences, self._shares.offences.items())
         tally.merge_intruders(intruders, self._shares.intruders.items())
         for offender, offence in offences.items():
