@@ -83,6 +83,7 @@ LATE = "the planted escape was reported after 611.0 ms (stated: 250 ms)"
 BUSY = (
     "used 0.27 CPUs of 0.500 and was throttled in only 1 of 9 periods: the host was too busy to decide (waited 0.6 s)"
 )
+EXPLAINED = "; its tasks waited 1866.2 ms in 3.08 s: 939.8 ms behind batch/job, 292.0 ms throttled by its own quota"
 UNTESTED = (
     "used 1.3507 CPUs of 1.500 and was throttled in only 11 of 23 periods: /p/web was throttled in 13, so the claim's "
     "own quota was not tested"
@@ -108,6 +109,8 @@ OWED = "throttled in 7 of 7 periods after 0.0000 CPUs; 50 ms / 100 ms gives at l
         ("evidence-health", Outcome.UNDECIDED, "the planted escape was never reported", True),
         ("evidence-health", Outcome.PASSED, "complete", True),
         ("quota-throttling", Outcome.UNDECIDED, BUSY, False),
+        ("quota-throttling", Outcome.UNDECIDED, BUSY + EXPLAINED, False),
+        ("quota-throttling", Outcome.UNDECIDED, f"{STOPPED}{EXPLAINED}; 3 events lost", True),
         ("quota-throttling", Outcome.UNDECIDED, UNTESTED, False),
         ("quota-throttling", Outcome.FAILED, OWED, False),
         ("quota-throttling", Outcome.UNDECIDED, STOPPED, False),
