@@ -21,8 +21,8 @@ from pathlib import Path
 from tests.benchmarks.kubelet_tree import kubelet_node
 from toolkit.model.cpuset import CpuSet
 from toolkit.sources.kubelet.follow import EVERY_MAX_S, SHARE, KubeletSource
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import EVERY_S
+from toolkit.sources.places import Places
 
 READINGS = 20
 ONLINE = CpuSet.parse("0-63")

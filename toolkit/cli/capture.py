@@ -14,9 +14,9 @@ from toolkit.disk import why_not_writable, write_atomically, write_output
 from toolkit.errors import InputError
 from toolkit.sources.kubelet.files.capture import packed
 from toolkit.sources.kubelet.files.live import SCHEMA, node_files
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.promises.node import node_claims
 from toolkit.sources.kubelet.reading import nothing, reading_of, says_anything
+from toolkit.sources.places import Places
 from toolkit.text.names import from_path, printable
 from toolkit.verbs import VERBS
 

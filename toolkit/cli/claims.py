@@ -13,9 +13,9 @@ from toolkit.errors import InputError
 from toolkit.report.layout import table
 from toolkit.sources.claims_yaml import claims_yaml
 from toolkit.sources.kubelet.document import COLUMNS, claims_data, claims_rows
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.promises.node import node_claims
 from toolkit.sources.kubelet.reading import nothing, read_capture, read_live, says_anything
+from toolkit.sources.places import Places
 from toolkit.sources.reading_document import COLUMNS as SOURCE_COLUMNS
 from toolkit.sources.reading_document import reading_data, reading_rows
 from toolkit.verbs import VERBS

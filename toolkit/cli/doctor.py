@@ -26,8 +26,8 @@ from toolkit.session.planning.cpu_roles import roles_of_kernel, roles_of_kubelet
 from toolkit.session.planning.isolation import findings
 from toolkit.session.planning.kubelet_findings import kubelet_findings
 from toolkit.sources.kubelet.configuration import file_names, load_configuration
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.running import MachineKubelet, machine_kubelet
+from toolkit.sources.places import Places
 from toolkit.verbs import VERBS
 
 _CANNOT_RUN = 4

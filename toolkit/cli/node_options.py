@@ -13,7 +13,7 @@ import click
 from toolkit.cli.common import say_line
 from toolkit.kubernetes.kubelet_version import series_of
 from toolkit.model.node_reading import MissingPart
-from toolkit.sources.kubelet.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
+from toolkit.sources.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
 from toolkit.text.names import printable
 
 DIRECTORY = click.Path(path_type=Path)

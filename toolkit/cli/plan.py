@@ -42,9 +42,9 @@ from toolkit.session.planning.kubelet_defects import KUBELET_DEFECT
 from toolkit.session.planning.plan_examined import examined
 from toolkit.session.planning.planned import plan_scenario
 from toolkit.sources.kubelet.configuration import merge
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.question import Held, Question, ask
 from toolkit.sources.kubelet.reading import nothing, read_capture, read_live, says_anything
+from toolkit.sources.places import Places
 from toolkit.store import write_output
 from toolkit.text.names import printable
 from toolkit.verbs import VERBS

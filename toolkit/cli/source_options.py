@@ -20,8 +20,8 @@ from toolkit.host import cgroupfs
 from toolkit.model.claims import ClaimSet
 from toolkit.sources import slurm
 from toolkit.sources.gathered import hierarchy_of
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
+from toolkit.sources.places import Places
 from toolkit.sources.registry import SOURCES, Source
 
 ITSELF = "itself"

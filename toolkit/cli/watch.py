@@ -45,8 +45,8 @@ from toolkit.sources.chosen_pods import Choice, ChosenPods
 from toolkit.sources.claims_file import check_host, load_claims
 from toolkit.sources.followed_tool import FollowedTool
 from toolkit.sources.gathered import hierarchy_of
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import EVERY_S, LiveSource
+from toolkit.sources.places import Places
 from toolkit.store import new_run_id
 from toolkit.text import names
 from toolkit.text.wording import count

@@ -20,7 +20,7 @@ from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet, cpus_text
 from toolkit.model.node_reading import RuntimeContainer
 from toolkit.sources.dra_cpu import SOURCE
-from toolkit.sources.kubelet.json_parts import items, load, mapping, number, parsed, text
+from toolkit.sources.json_parts import items, load, mapping, number, parsed, text
 from toolkit.sources.pinned import Pinned, PinnedWords
 from toolkit.text.names import printable
 from toolkit.text.yaml_text import parse_document

@@ -20,7 +20,7 @@ from typing import Any
 from toolkit.errors import InputError
 from toolkit.sources.dra_cpu import variables
 from toolkit.sources.grpc_socket import Connection, NotFoundError, UnimplementedError, as_json
-from toolkit.sources.kubelet.json_parts import load, mapping, text
+from toolkit.sources.json_parts import load, mapping, text
 from toolkit.sources.messages import Enums, Table, build
 
 ENDPOINTS = (

@@ -23,7 +23,7 @@ from toolkit.errors import InputError
 from toolkit.model.cpu_tuning import CpuTuning
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
-from toolkit.sources.kubelet.json_parts import items, load, mapping, number, parsed, text, texts
+from toolkit.sources.json_parts import items, load, mapping, number, parsed, text, texts
 from toolkit.sources.pinned import Pinned
 from toolkit.text.names import printable
 

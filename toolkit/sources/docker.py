@@ -12,6 +12,7 @@ from pathlib import Path
 from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.regular_file import bytes_of
+from toolkit.sources import json_parts as part
 from toolkit.sources.engine_inspect import (
     Inspected,
     cgroup_of,
@@ -21,9 +22,8 @@ from toolkit.sources.engine_inspect import (
     own_limits_of_parent,
 )
 from toolkit.sources.gathered import Gathering, hierarchy_of, is_there, slice_path
-from toolkit.sources.kubelet import json_parts as part
-from toolkit.sources.kubelet.places import PROC, Places
 from toolkit.sources.live_source import SourceReading
+from toolkit.sources.places import PROC, Places
 from toolkit.text.names import from_text
 
 SOCKETS = ("/run/docker.sock", "/var/run/docker.sock")

@@ -18,7 +18,7 @@ from functools import lru_cache
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_reading import NamedText, RuntimeContainer
-from toolkit.sources.kubelet.json_parts import items, load, mapping, parsed, text
+from toolkit.sources.json_parts import items, load, mapping, parsed, text
 from toolkit.sources.pinned import Pinned, PinnedWords
 from toolkit.text.names import printable
 

@@ -20,9 +20,9 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.memory_units import NO_LIMIT
 from toolkit.model.runtimes import CRUN_INNER
 from toolkit.regular_file import read_bytes
+from toolkit.sources import json_parts as part
 from toolkit.sources.gathered import Gathering, amount, hierarchy_of, is_there, shares
-from toolkit.sources.kubelet import json_parts as part
-from toolkit.sources.kubelet.places import PROC, Places
+from toolkit.sources.places import PROC, Places
 from toolkit.text.names import from_text
 
 EXPECTED = "the JSON list that inspect prints"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import InputError
-from toolkit.sources.kubelet import json_parts
+from toolkit.sources import json_parts
 from toolkit.text.names import printable
 
 DEADLINE_S = 10.0

@@ -12,8 +12,8 @@ from toolkit.model.claims import Claim
 from toolkit.model.node_reading import MissingPart
 from toolkit.model.runtimes import SETUP_NS
 from toolkit.sources.gathered import hierarchy_of, is_there
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import EVERY_S, SourceReading
+from toolkit.sources.places import Places
 from toolkit.sources.registry import Source
 from toolkit.text.names import printable
 

@@ -18,7 +18,7 @@ from typing import Any
 from toolkit.errors import InputError
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
-from toolkit.sources.kubelet.json_parts import load, mapping, number, parsed, text
+from toolkit.sources.json_parts import load, mapping, number, parsed, text
 from toolkit.sources.pinned import Pinned, PinnedWords
 from toolkit.text.names import printable
 from toolkit.text.wording import kind_of

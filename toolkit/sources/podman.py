@@ -26,6 +26,7 @@ from toolkit.model.memory_units import whole_pages
 from toolkit.model.runtimes import CRUN, CRUN_INNER
 from toolkit.regular_file import bytes_of
 from toolkit.sources import docker
+from toolkit.sources import json_parts as part
 from toolkit.sources.engine_inspect import (
     Inspected,
     cgroup_of,
@@ -35,9 +36,8 @@ from toolkit.sources.engine_inspect import (
     own_limits_of_parent,
 )
 from toolkit.sources.gathered import Gathering, amount, hierarchy_of, is_there, shares, slice_path, spelt
-from toolkit.sources.kubelet import json_parts as part
-from toolkit.sources.kubelet.places import PROC, Places
 from toolkit.sources.live_source import SourceReading
+from toolkit.sources.places import PROC, Places
 from toolkit.sources.programs import output_of
 from toolkit.text.names import from_text, printable
 

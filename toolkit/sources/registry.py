@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.sources import docker, podman, slurm, systemd
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
+from toolkit.sources.places import Places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

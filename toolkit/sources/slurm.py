@@ -22,8 +22,8 @@ from toolkit.model.topology import Topology
 from toolkit.regular_file import bytes_of
 from toolkit.sources.gathered import Gathering, amount, hierarchy_of
 from toolkit.sources.hostlist import names_host
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
+from toolkit.sources.places import Places
 from toolkit.sources.programs import output_of
 from toolkit.sources.slurm_config import (
     MIB,

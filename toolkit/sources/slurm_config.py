@@ -16,7 +16,7 @@ from pathlib import Path
 from toolkit import presence
 from toolkit.regular_file import read_bytes
 from toolkit.sources.hostlist import names_host
-from toolkit.sources.kubelet.places import Places
+from toolkit.sources.places import Places
 
 FOLDERS = ("/etc/slurm", "/etc/slurm-llnl", "/run/slurm/conf", "/usr/local/etc")
 """Where the files are: Slurm's usual places, and where a slurmd keeps what the controller gave it."""

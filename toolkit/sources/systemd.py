@@ -20,8 +20,8 @@ from toolkit.model.cpu_units import MAX_WEIGHT
 from toolkit.model.cpuset import CpuSet
 from toolkit.regular_file import bytes_of
 from toolkit.sources.gathered import Gathering, amount, hierarchy_of
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
+from toolkit.sources.places import Places
 from toolkit.sources.programs import output_of
 from toolkit.text.names import from_text
 

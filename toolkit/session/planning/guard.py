@@ -30,8 +30,8 @@ from toolkit.regular_file import read_bytes
 from toolkit.session.planning.pinned_work import pinned_work
 from toolkit.sources.kubelet.configuration import DEFAULT_ROOT, read_flags
 from toolkit.sources.kubelet.files.process import embedding, kubelet_arguments
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.pod_paths import place_of
+from toolkit.sources.places import Places
 from toolkit.text.names import printable
 from toolkit.text.wording import first_of
 

@@ -15,7 +15,7 @@ from typing import Any
 from toolkit.allocation.device.manager import Device
 from toolkit.errors import InputError
 from toolkit.model.node_reading import NodeReading
-from toolkit.sources.kubelet.json_parts import entries, items, load, load_state, mapping, text
+from toolkit.sources.json_parts import entries, items, load, load_state, mapping, text
 from toolkit.text.names import printable
 from toolkit.text.wording import kind_of
 

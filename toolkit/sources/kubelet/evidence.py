@@ -39,8 +39,8 @@ from toolkit.model.node_reading import (
 from toolkit.model.picture import Picture, RejectedPod, Unlisted
 from toolkit.model.runtimes import INIT_NAMES, PINNED_NS
 from toolkit.model.state_files import KnownContainer, StateReading
+from toolkit.sources.json_parts import items, mapping, number, parsed, text
 from toolkit.sources.kubelet.gauges import manager_gauges
-from toolkit.sources.kubelet.json_parts import items, mapping, number, parsed, text
 from toolkit.sources.kubelet.machine import STATIC, captured_topology, device_places
 from toolkit.sources.kubelet.pod_paths import CONMON, class_above, expand
 from toolkit.sources.kubelet.pods import is_over, pod_documents, requested

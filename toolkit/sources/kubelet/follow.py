@@ -44,7 +44,6 @@ from toolkit.sources.kubelet.files.sockets import Answers
 from toolkit.sources.kubelet.gauges import Entered, gauges_beside, manager_gauges
 from toolkit.sources.kubelet.held import Followed, InForce, Owned, PoolChanges, followed_of
 from toolkit.sources.kubelet.machine import STATIC
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.pod_paths import place_of
 from toolkit.sources.kubelet.pods import StaticPods, allocations
 from toolkit.sources.kubelet.promises.class_weight import with_bounds
@@ -53,6 +52,7 @@ from toolkit.sources.kubelet.promises.pod import asked_of
 from toolkit.sources.kubelet.reading import NOTHING, reading_of, says_anything
 from toolkit.sources.kubelet.state_file import HeldState, Stated, not_read
 from toolkit.sources.live_source import EVERY_S, SourceReading
+from toolkit.sources.places import Places
 
 ENDING_NS = 5_000_000_000
 """So long a runtime may list a container as running whose cgroup is gone: a busy machine's shims wait for a CPU."""

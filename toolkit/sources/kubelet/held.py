@@ -23,9 +23,9 @@ from toolkit.model.held import Held, Why
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.node_reading import MissingPart, NodeReading, RuntimeContainer
 from toolkit.model.state_files import CpuEntry, KnownContainer, StateReading
+from toolkit.sources.json_parts import parsed
 from toolkit.sources.kubelet.evidence import asked_cpus, had_own, layers_of, state_readings
 from toolkit.sources.kubelet.files.cgroups import ControlWords
-from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.machine import STATIC
 from toolkit.sources.kubelet.pod_paths import class_above
 from toolkit.sources.kubelet.pods import allocations, manifests, may_wait, requested

@@ -30,8 +30,8 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.placement import DevicePlace
 from toolkit.model.topology import Topology
+from toolkit.sources.json_parts import parsed
 from toolkit.sources.kubelet.configuration import Settings
-from toolkit.sources.kubelet.json_parts import parsed
 
 _LINE = re.compile(r"(/sys/devices/system/(?:cpu|node)(?:/[A-Za-z0-9_-]{1,64}){1,8}): ?(.*)", re.ASCII)
 _MEMBERS = re.compile(r"/sys/devices/system/node/node\d{1,4}/cpulist", re.ASCII)

@@ -34,7 +34,7 @@ from toolkit.kubernetes.pod import CPU, Container, Pod
 from toolkit.kubernetes.pod_reader import read_pod
 from toolkit.model.evidence.following import LIMITS
 from toolkit.model.node_reading import Asked, MissingPart, NodeReading, RuntimeContainer
-from toolkit.sources.kubelet.json_parts import items, mapping, text
+from toolkit.sources.json_parts import items, mapping, text
 from toolkit.text.wording import kind_of
 from toolkit.text.yaml_text import MAX_BYTES, parse_document
 

@@ -22,6 +22,7 @@ from toolkit.kubernetes.releases import DECISIONS, SIDECARS, series_text
 from toolkit.model.node_reading import NodeReading
 from toolkit.model.scenario import Scenario
 from toolkit.model.topology import Topology
+from toolkit.sources.json_parts import items, mapping
 from toolkit.sources.kubelet.configuration import (
     KubeletConfiguration,
     configuration_in,
@@ -30,7 +31,6 @@ from toolkit.sources.kubelet.configuration import (
     unread,
 )
 from toolkit.sources.kubelet.devices import Owners, devices_held
-from toolkit.sources.kubelet.json_parts import items, mapping
 from toolkit.sources.kubelet.machine import capture_topology
 from toolkit.sources.pod_files import checked, load_pods
 from toolkit.text.names import printable

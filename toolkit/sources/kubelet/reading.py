@@ -38,6 +38,7 @@ from toolkit.model.node_reading import (
     ThreadReading,
 )
 from toolkit.sources import cluster_objects, crio, dra_cpu, nri
+from toolkit.sources.json_parts import entries, items, load, mapping, number, text, texts
 from toolkit.sources.kubelet.configuration import arguments_of
 from toolkit.sources.kubelet.devices import FILE as DEVICES
 from toolkit.sources.kubelet.files.capture import CPU_SETTINGS, EXPECTED, MAIN_CONFIG, read_bundle_files
@@ -46,9 +47,8 @@ from toolkit.sources.kubelet.files.capture import POD_FOLDERS as POD_FOLDERS
 from toolkit.sources.kubelet.files.kept import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from toolkit.sources.kubelet.files.live import node_files
 from toolkit.sources.kubelet.files.process import allocates, kubelet_version
-from toolkit.sources.kubelet.json_parts import entries, items, load, mapping, number, text, texts
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.pod_paths import CONTAINER_ID, place_of
+from toolkit.sources.places import Places
 from toolkit.text import json_text
 from toolkit.text.names import printable, raw, to_path
 from toolkit.text.wording import kind_of

@@ -13,8 +13,8 @@ from toolkit.kubernetes.kubelet_version import series_of
 from toolkit.sources.kubelet.configuration import KubeletConfiguration, configuration_in, unread
 from toolkit.sources.kubelet.files.live import LiveNode
 from toolkit.sources.kubelet.files.process import embedding
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.reading import reading_of
+from toolkit.sources.places import Places
 
 NO_PROCESS = "no kubelet runs here"
 

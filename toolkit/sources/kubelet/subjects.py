@@ -26,8 +26,8 @@ from toolkit.model.node_reading import (
     ThreadReading,
 )
 from toolkit.model.runtimes import CRUN_INNER
+from toolkit.sources.json_parts import items, mapping, parsed, text
 from toolkit.sources.kubelet.configuration import Settings
-from toolkit.sources.kubelet.json_parts import items, mapping, parsed, text
 from toolkit.sources.kubelet.pod_paths import CONMON, CONTAINER_ID, Place, expand, place_of, pods_root, root_of
 from toolkit.sources.kubelet.pods import allocated_names, is_over, pod_documents, statuses
 from toolkit.text.names import from_text, printable, to_path

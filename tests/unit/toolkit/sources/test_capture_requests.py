@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from tests.unit.toolkit.sources.edited import Files, allocations, capture, document, failed, part, rows
 from tests.unit.toolkit.sources.made_node import files_of, write
 from toolkit.cli.claims import command as claims_command
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.reading import read_live
+from toolkit.sources.places import Places
 
 ALLOCATED, ACTUATED = "kubelet/allocated_pods_state", "kubelet/actuated_pods_state"
 DEBUG = "de" * 32

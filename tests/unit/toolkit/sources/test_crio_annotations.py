@@ -19,9 +19,9 @@ from toolkit.sources.kubelet.evidence import RULES, evidence_of
 from toolkit.sources.kubelet.files.capture import CPU_SETTINGS
 from toolkit.sources.kubelet.files.live import node_files
 from toolkit.sources.kubelet.follow import KubeletSource
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.promises.node import node_claims
 from toolkit.sources.kubelet.reading import reading_of
+from toolkit.sources.places import Places
 from validators.registry import judge, rule_named
 
 OWNER, BE, BU = "g1-node1/main", "be-node1/main", "bu-node1/main"

@@ -17,7 +17,7 @@ import pytest
 from tests.unit.toolkit.cli.command_line import Ended, pinproof
 from toolkit.sources import podman
 from toolkit.sources.claims_file import parse_claims
-from toolkit.sources.kubelet.places import Places
+from toolkit.sources.places import Places
 
 RECORDED = Path(__file__).parents[3] / "data/sources/podman-inspect.json"
 CRUN = "fce41a52a0ce5aa7572f211cbde732301a3f86340dd04d328a5b4ea50ef43771"

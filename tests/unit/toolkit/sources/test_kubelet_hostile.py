@@ -19,11 +19,11 @@ from toolkit.sources.claims_yaml import claims_yaml
 from toolkit.sources.kubelet.document import claims_data
 from toolkit.sources.kubelet.evidence import RULES, evidence_of
 from toolkit.sources.kubelet.files.capture import read_bundle_files
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.pod_paths import expand, place_of
 from toolkit.sources.kubelet.promises.node import node_claims
 from toolkit.sources.kubelet.reading import read_capture, read_live, reading_of
 from toolkit.sources.kubelet.subjects import subjects
+from toolkit.sources.places import Places
 from validators.registry import judge, rule_named
 
 DATA = Path(__file__).parents[3] / "data" / "captures"

@@ -15,9 +15,9 @@ from tests.unit.toolkit.sources.made_node import process, write
 from toolkit.model.node_reading import KUBELET_STARTED, STATE_REWRITTEN, STATE_WRITTEN
 from toolkit.sources.kubelet.configuration import settings
 from toolkit.sources.kubelet.files.cgroups import threads
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.promises.node import node_claims
 from toolkit.sources.kubelet.reading import read_live
+from toolkit.sources.places import Places
 
 FILE = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nreservedSystemCPUs: {}\n"
 

@@ -11,8 +11,8 @@ import pytest
 from tests.unit.toolkit.cli.command_line import pinproof
 from tests.unit.toolkit.session.followed import Node
 from toolkit.sources.followed_tool import FollowedTool
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
+from toolkit.sources.places import Places
 from toolkit.sources.registry import BY_NAME
 
 DB, LOST = "ab" * 32, "cd" * 32

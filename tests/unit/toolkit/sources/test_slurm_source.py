@@ -13,7 +13,7 @@ from toolkit.model.topology import Cpu, Topology
 from toolkit.sources import slurm
 from toolkit.sources.followed_tool import FollowedTool
 from toolkit.sources.hostlist import names_host
-from toolkit.sources.kubelet.places import Places
+from toolkit.sources.places import Places
 from toolkit.sources.registry import BY_NAME
 from toolkit.sources.slurm import jobs, read, slurm_order
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.toolkit.cli.command_line import pinproof
 from toolkit.sources.claims_file import parse_claims
-from toolkit.sources.kubelet.places import Places
+from toolkit.sources.places import Places
 from toolkit.sources.systemd import quota_in_force, read
 
 RECORDED = Path(__file__).parents[3] / "data/sources/systemctl-show.txt"

@@ -31,8 +31,8 @@ from toolkit.model.memory_units import MAX_BYTES, NO_LIMIT, limit_in_force, whol
 from toolkit.model.node_reading import UNIFIED, V1, Asked
 from toolkit.model.runtimes import CRUN_INNER
 from toolkit.regular_file import read_bytes, small_file
+from toolkit.sources.json_parts import number
 from toolkit.sources.kubelet.files.process import numbers
-from toolkit.sources.kubelet.json_parts import number
 from toolkit.sources.kubelet.pod_paths import is_of_pods
 from toolkit.text.names import shown
 

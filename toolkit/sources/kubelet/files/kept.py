@@ -14,7 +14,7 @@ import yaml
 
 from toolkit.errors import InputError
 from toolkit.sources.crio import kept_annotations
-from toolkit.sources.kubelet.json_parts import items, mapping, text
+from toolkit.sources.json_parts import items, mapping, text
 from toolkit.text.yaml_text import MAX_BYTES, parse_document
 
 POD_UID, POD_NAME, POD_NAMESPACE = (f"io.kubernetes.pod.{what}" for what in ("uid", "name", "namespace"))

@@ -52,7 +52,7 @@ from toolkit.sources.kubelet.files.process import (
     version_of,
 )
 from toolkit.sources.kubelet.files.sockets import Answers, pod_resources_files, runtime_files
-from toolkit.sources.kubelet.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
+from toolkit.sources.places import CGROUP_ROOT, LOGS, PROC, SYS, Places
 from toolkit.sources.pod_resources import SOCKET
 from toolkit.text.names import printable, shown
 

@@ -10,7 +10,7 @@ from toolkit import presence
 from toolkit.errors import InputError
 from toolkit.regular_file import read_bytes
 from toolkit.sources import cluster_objects, crio, dra_cpu, nri
-from toolkit.sources.kubelet.places import Places
+from toolkit.sources.places import Places
 from toolkit.text.names import shown
 
 PART = "pinned"

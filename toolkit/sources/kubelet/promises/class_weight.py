@@ -19,7 +19,7 @@ from toolkit.kubernetes.pod import CPU, Pod, effective_requests
 from toolkit.model.claims import Claim
 from toolkit.model.cpu_units import MAX_SHARES
 from toolkit.model.node_reading import NodeReading
-from toolkit.sources.kubelet.json_parts import parsed
+from toolkit.sources.json_parts import parsed
 from toolkit.sources.kubelet.machine import captured_topology
 from toolkit.sources.kubelet.pod_paths import class_of, place_of
 from toolkit.sources.kubelet.pods import Requested

@@ -12,7 +12,7 @@ from toolkit.model.claims import NO_QUOTA, Claim, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_reading import UNIFIED, MissingPart, NodeReading
 from toolkit.sources import crio
-from toolkit.sources.kubelet.json_parts import mapping
+from toolkit.sources.json_parts import mapping
 from toolkit.sources.kubelet.pods import pod_documents
 from toolkit.sources.kubelet.subjects import Subject
 from toolkit.sources.pinned import Pinned, PinnedWords

@@ -56,8 +56,8 @@ from toolkit.model.memory_units import NO_LIMIT
 from toolkit.model.node_reading import Asked, NodeReading
 from toolkit.model.state_files import CpuStateFile
 from toolkit.sources.crio import Hooked
+from toolkit.sources.json_parts import parsed
 from toolkit.sources.kubelet.configuration import Settings
-from toolkit.sources.kubelet.json_parts import parsed
 from toolkit.sources.kubelet.machine import STATIC
 from toolkit.sources.kubelet.pod_paths import class_above, place_of
 from toolkit.sources.kubelet.pods import actuated, allocations

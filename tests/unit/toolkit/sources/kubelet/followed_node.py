@@ -17,8 +17,8 @@ from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.held import OWING, Why
 from toolkit.sources.kubelet.follow import KubeletSource
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
+from toolkit.sources.places import Places
 
 CREATED, EXITED = 0, 2
 DB, WEB, BOX = "aa" * 32, "bb" * 32, "cc" * 32

@@ -13,7 +13,7 @@ from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.cpuset import CpuSet
 from toolkit.sources.kubelet.follow import KubeletSource
-from toolkit.sources.kubelet.places import Places
+from toolkit.sources.places import Places
 
 MAIN, BOX = "aa" * 32, "bb" * 32
 RUNS = field(1, container(MAIN, BOX, "main", labels("u-1", "p", "main")))

@@ -23,7 +23,7 @@ from toolkit.errors import InputError
 from toolkit.model.layers import Layer
 from toolkit.sources.kubelet import follow
 from toolkit.sources.kubelet.follow import TURNS, KubeletSource
-from toolkit.sources.kubelet.places import Places
+from toolkit.sources.places import Places
 
 
 def test_layers_that_agree_hold_what_they_say(node: Node) -> None:

@@ -16,8 +16,8 @@ from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.sources.kubelet.follow import KubeletSource
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.live_source import SourceReading
+from toolkit.sources.places import Places
 
 pytest.importorskip("grpc")
 

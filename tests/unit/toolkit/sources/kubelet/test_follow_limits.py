@@ -29,10 +29,10 @@ from toolkit.model.evidence.following import LIMITS, Following
 from toolkit.model.memory_units import NO_LIMIT
 from toolkit.model.placement import HugetlbUse
 from toolkit.model.verdict import Outcome
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.promises.node import node_claims
 from toolkit.sources.kubelet.reading import read_live
 from toolkit.sources.live_source import SourceReading
+from toolkit.sources.places import Places
 from validators.rules import applied, hugepages
 
 MIB = 1 << 20

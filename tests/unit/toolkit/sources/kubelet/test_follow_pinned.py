@@ -13,7 +13,7 @@ from tests.unit.toolkit.sources.socket_server import field
 from toolkit.model.claims import Isolation
 from toolkit.model.layers import Layer
 from toolkit.sources.kubelet.files.live import node_files
-from toolkit.sources.kubelet.places import Places
+from toolkit.sources.places import Places
 
 
 def unmanaged(node: Node) -> None:

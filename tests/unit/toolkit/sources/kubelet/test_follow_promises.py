@@ -29,9 +29,9 @@ from toolkit.model.claims import Alignment, Claim, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.sources.kubelet import machine
 from toolkit.sources.kubelet.follow import KubeletSource
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.promises.node import node_claims
 from toolkit.sources.kubelet.reading import read_live
+from toolkit.sources.places import Places
 
 OPTIONS = """cpuManagerPolicyOptions: {full-pcpus-only: "true"}
 topologyManagerPolicy: single-numa-node

@@ -17,11 +17,11 @@ from tests.unit.toolkit.sources.made_node import KUBEPODS, process, write
 from toolkit.host import kept_files
 from toolkit.host.kept_files import KeptFiles
 from toolkit.model.node_reading import UNIFIED
+from toolkit.sources.json_parts import number
 from toolkit.sources.kubelet.evidence import had_own
 from toolkit.sources.kubelet.files.cgroups import ControlWords, hierarchies
 from toolkit.sources.kubelet.follow import KubeletSource
 from toolkit.sources.kubelet.held import InForce
-from toolkit.sources.kubelet.json_parts import number
 
 OTHER = "dd" * 32
 POD, LIFE = f"{KUBEPODS}/podu-web", f"{KUBEPODS}/podu-web/{WEB}"

@@ -11,10 +11,10 @@ from toolkit.allocation.checkpoint.cpu import write_cpu_checkpoint
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.model.cpuset import CpuSet
 from toolkit.sources.kubelet.follow import KubeletSource
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.pod_paths import place_of, root_of
 from toolkit.sources.kubelet.promises.node import node_claims
 from toolkit.sources.kubelet.reading import reading_of
+from toolkit.sources.places import Places
 
 SLICE = "kubepods.slice"
 POD = f"{SLICE}/kubepods-burstable.slice/kubepods-burstable-pod1.slice"

@@ -19,10 +19,10 @@ from toolkit.kubernetes.releases import OWNERS_WITHOUT_QUOTA, POD_BUDGETS
 from toolkit.model.layers import ApiCpus, Layer
 from toolkit.model.node_reading import MissingPart, NodeReading
 from toolkit.sources.kubelet.follow import KubeletSource
-from toolkit.sources.kubelet.places import Places
 from toolkit.sources.kubelet.promises.pod import Versions
 from toolkit.sources.kubelet.reading import read_live
 from toolkit.sources.live_source import SourceReading
+from toolkit.sources.places import Places
 
 UID = "u-api-node1"
 UNSEEN = NodeReading(missing=(MissingPart(part="version", reason="not seen"),))
