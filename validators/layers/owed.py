@@ -10,7 +10,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.held import Held
 from toolkit.model.layers import Layer
-from toolkit.model.verdict import Measure, Outcome
+from toolkit.model.verdict import Measure, Outcome, rank
 from validators.intruders.given_early import given_early
 from validators.layers.claim_layers import ClaimLayers, Stretch
 from validators.queries import file_history, view
@@ -23,22 +23,35 @@ Finding = tuple[Outcome, str]
 
 
 def forgotten(rows: list[Held], evidence: Evidence, limit_ns: int, measures: dict[str, Measure]) -> list[Finding]:
-    """An owner without an entry: it may have what the pool has by the file, and is no pool that grows late."""
-    found: list[Finding] = []
+    """An owner without an entry: it may have what the pool has by the file, and is no pool that grows late.
+
+    Rows that are due at one moment are one debt that went on as another (it asked for more, or had other CPUs): found
+    once, by the worst of them, and of these by the last.
+    """
+    debts: dict[int, list[Held]] = {}
     for one in rows:
-        lasted_ns, asks = min(one.to_ns, evidence.duration_ns) - one.from_ns, one.asks or 0
+        debts.setdefault(one.from_ns + limit_ns if one.due_ns is None else one.due_ns, []).append(one)
+    found: list[Finding] = []
+    for due_ns, debt in debts.items():
+        judged = [(_lacks(one, due_ns, evidence), one) for one in sorted(debt, key=lambda one: one.to_ns)]
+        outcome, one = min(reversed(judged), key=lambda known: rank(known[0]))
+        lasted_ns, asks = min(one.to_ns, evidence.duration_ns) - due_ns + limit_ns, one.asks or 0
         measures["requested_cpus_count"], measures["forgotten_ms"] = asks, lasted_ns / 1e6
         text = (
-            f"{Layer.MODEL} and {Layer.CHECKPOINT} differ since {moment(one.from_ns)}: {asks} CPUs of its own "
+            f"{Layer.MODEL} and {Layer.CHECKPOINT} differ since {moment(due_ns - limit_ns)}: {asks} CPUs of its own "
             f"requested, none assigned; it has CPUs {one.cpus}, for {seconds(lasted_ns)} (bound {seconds(limit_ns)})"
         )
-        if lasted_ns <= limit_ns:
-            found.append((Outcome.PASSED, text))
-        elif one.certain and lasted_ns > limit_ns + GRACE_NS:
-            found.append((Outcome.FAILED, text))
-        else:
-            found.append((Outcome.UNDECIDED, f"{text}, or its pod has ended for the kubelet"))
+        found.append(
+            (outcome, text if outcome is not Outcome.UNDECIDED else f"{text}, or its pod has ended for the kubelet")
+        )
     return found
+
+
+def _lacks(one: Held, due_ns: int, evidence: Evidence) -> Outcome:
+    late_ns = min(one.to_ns, evidence.duration_ns) - due_ns
+    if late_ns <= 0:
+        return Outcome.PASSED
+    return Outcome.FAILED if one.certain and late_ns > GRACE_NS else Outcome.UNDECIDED
 
 
 def overlap(

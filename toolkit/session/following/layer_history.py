@@ -249,11 +249,6 @@ class LayerHistory:
         else:
             self._states.append(Stretch(state, at_ns, at_ns))
 
-    def _go_on(self, row: Held, before: tuple[Held, ...], at_ns: int) -> None:
-        """Append a row that takes the place of others, unless it is one of them."""
-        if row not in before:
-            self._held = self._held.close(at_ns, before).append(row)
-
     def _note_made(self, reading: SourceReading, at_ns: int) -> None:
         """A container is being made up to the last reading that says so. Its cgroup is no other container's later."""
         said = {row.cgroup: row for row in reading.held if row.why is Why.BEING_MADE}
@@ -270,8 +265,11 @@ class LayerHistory:
             self._held = self._held.close(at_ns, [row for name, row in known.items() if name not in said])
         for name, row in said.items():
             before = known.get(name)
-            since_ns = at_ns if before is None else before.from_ns
-            self._go_on(replace(row, from_ns=since_ns), () if before is None else (before,), at_ns)
+            due_ns = at_ns + self._bound_ns if before is None else before.due_ns
+            if before is None or replace(row, from_ns=before.from_ns, due_ns=due_ns) != before:
+                # It goes on as it is now, and no moment is in two rows: what is late is late by the one time it had.
+                ended = () if before is None else (before,)
+                self._held = self._held.close(at_ns, ended).append(replace(row, from_ns=at_ns, due_ns=due_ns))
 
     def _note_gauges(self, gauges: Gauges, at_ns: int) -> None:
         last = self._gauges[-1] if self._gauges else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from tests.unit.validators.evidence_builder import evidence
 from tests.unit.validators.live_layers_builder import BE, SAME, judged, node
@@ -14,6 +15,7 @@ from toolkit.model.held import FOREVER_NS, OWING, Held, Why
 from toolkit.model.layers import ApiCpus, Layer, LayerView
 from toolkit.model.node_reading import MissingPart
 from toolkit.model.state_files import StateReading
+from toolkit.model.verdict import Outcome
 from toolkit.session.following.layer_history import LayerHistory
 from toolkit.sources.live_source import SourceReading
 from validators.layers.claim_layers import claim_layers
@@ -270,3 +272,30 @@ def test_what_a_machine_says_of_its_cpus_stands_until_it_is_read_again() -> None
     history.read(reading(4, "0-3"), 4 * SECOND)
 
     assert history.node_evidence(3 * SECOND, 6 * SECOND).cpu_settings == settings
+
+
+def test_an_owner_without_an_entry_that_changes_while_it_is_late_is_late_once() -> None:
+    """Forgotten at 2 s and late from 17 s on; at 40 s it asks for one CPU and is certain, at 50 s it is not any more:
+    no moment is in two rows, and windows that see two of them find one debt, since 2 s.
+    """
+    history = LayerHistory("kubelet")
+    two = Held(claim=BE.name, cpus=CpuSet.parse("2-3"), why=Why.FORGOTTEN, asks=2, certain=False)
+    one = replace(two, asks=1, certain=True)
+    for at_s in range(2, 81, 2):
+        row = two if at_s < 40 else one if at_s < 50 else replace(one, certain=False)
+        history.read(replace(reading(at_s, "2-3"), held=(row,)), at_s * SECOND)
+
+    found = []
+    for start_s in (0, 30, 45, 60):
+        rows = history.node_evidence(start_s * SECOND, 30 * SECOND).held
+        assert all(before.to_ns == after.from_ns for before, after in pairwise(rows))
+        verdict = judged(node(SAME, SAME, SAME, held=rows))
+        since = "since 2.0 s" if start_s == 0 else f"since {start_s - 2:.1f} s before"
+        assert verdict.reason.count("of its own requested") == verdict.reason.count(since) == 1, verdict.reason
+        found.append((verdict.outcome, verdict.measures["forgotten_ms"]))
+    assert found == [
+        (Outcome.UNDECIDED, 28_000),
+        (Outcome.FAILED, 48_000),
+        (Outcome.FAILED, 48_000),
+        (Outcome.UNDECIDED, 88_000),
+    ]
