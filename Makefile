@@ -88,6 +88,11 @@ types: setup-test ## mypy, strict
 package: setup-test ## build the wheel, install it in an empty environment, and use it there
 	@sh .ci/check-wheel
 
+.PHONY: manual
+manual: setup-test ## manual pages and completion of bash, zsh and fish, from the command line: dist/share (cp -r it to /usr/local)
+	@$(BIN)/python -m tools.manual dist/share
+	@$(BIN)/python -m tools.completion dist/share
+
 # Debian's mmdebstrap and umoci are installed where they are missing. What is in an image, and why it is the same twice: .ci/image.
 .PHONY: image image-slim
 image: root setup ## build a container image, dist/pinproof-VERSION-full.oci.tar: Python, bcc, LLVM, extras kubelet and gate (root)

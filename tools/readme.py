@@ -143,7 +143,7 @@ def fields_of(model: type[BaseModel]) -> str:
     return _table(("key", "what it says", "where it is not given"), rows)
 
 
-_PRIVILEGES = {
+PRIVILEGES = {
     Need.NOTHING: "no privilege; of another user's files and sockets what that user may read",
     Need.FILES: "root, or `CAP_DAC_OVERRIDE`: files and sockets that are root's",
     Need.OBSERVE: "root, or the capabilities below; the host's process ids; a `/sys/fs/cgroup` that can be written to",
@@ -155,7 +155,7 @@ def privileges() -> str:
     """Return the table of what the verbs need."""
     rows = (
         (", ".join(f"`{name}`" for name, verb in VERBS.items() if verb.needs is need), words)
-        for need, words in _PRIVILEGES.items()
+        for need, words in PRIVILEGES.items()
     )
     return _table(("verbs", "need"), rows)
 
