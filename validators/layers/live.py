@@ -8,11 +8,13 @@ by what each said within :data:`GUARD_NS` of the other. Source: docs/facts.md K-
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
+from toolkit.model.held import Held
 from toolkit.model.layers import ApiCpus, Layer
 from toolkit.model.state_files import CPU_FILE
 from toolkit.model.verdict import Measure, Outcome, Verdict, together
@@ -27,6 +29,8 @@ GUARD_NS = 3 * view.NANOSECONDS
 """A layer is read when a sign of it changes, and every 2 s (on a node of hundreds of containers every 6 s); a control
 file every second."""
 OLD_WORD = "the cgroup has what was promised: the runtime's word is an old one"
+UNSEEN = ", which the window's end left unseen"
+TOO_SHORT = "the window, which opened on it, is too short for"
 CONFIRM_NS = view.NANOSECONDS
 """So long after a cgroup changed the runtime must still say the other thing: an update changes both."""
 
@@ -105,7 +109,11 @@ def _judge(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, layers
     findings = [
         *owed.forgotten(forgotten, evidence, limit_ns, measures),
         *owed.overlap(back, layers, claims, evidence, measures),
-        *(finding for lower in pairs for finding in _lag(layers, lower, claim, evidence, limit_ns, measures)),
+        *(
+            finding
+            for lower in pairs
+            for finding in _lag(layers, lower, claim, evidence, limit_ns, measures, dated=back)
+        ),
         *_pool_as_own(layers, claim, limit_ns),
         *(_drift(claim, evidence, layers, limit_ns, measures) if layers.asked else ()),
         *_pinned(claim, evidence, layers, measures),
@@ -118,18 +126,30 @@ def _judge(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, layers
         texts = [text for found, text in findings if found is outcome]
         if texts:
             return Verdict(rule=rule, subject=claim.name, outcome=outcome, reason="; ".join(texts), measures=measures)
-    notes = "".join(f"; {text}" for found, text in findings if found is Outcome.PASSED)
+    notes = [text for found, text in findings if found is Outcome.PASSED]
     if len(spoke) < 2:
         reason = f"only {spoke[0] if spoke else 'pod-resources'} speaks about it in this window: nothing to compare"
         return Verdict(rule=rule, subject=claim.name, outcome=Outcome.SKIPPED, reason=reason, measures=measures)
-    reason = f"{', '.join(spoke)} agree{notes}"
+    # A difference that may be is one: what differs is not said to agree.
+    names = ", ".join(spoke)
+    reason = f"{names} differ for no longer than they may: {'; '.join(notes)}" if notes else f"{names} agree"
     return Verdict(rule=rule, subject=claim.name, outcome=Outcome.PASSED, reason=reason, measures=measures)
 
 
 def _lag(
-    layers: ClaimLayers, lower: Layer, claim: Claim, evidence: Evidence, limit_ns: int, measures: dict[str, Measure]
+    layers: ClaimLayers,
+    lower: Layer,
+    claim: Claim,
+    evidence: Evidence,
+    limit_ns: int,
+    measures: dict[str, Measure],
+    *,
+    dated: Sequence[Held],
 ) -> list[Finding]:
-    """What the state file promised against what carries it out at the end of a period, at any time of the window."""
+    """What the state file promised against what carries it out at the end of a period, at any time of the window.
+
+    :param dated: what it must give back, and since when that is so: also where the window does not reach back so far.
+    """
     carries = {Layer.RUNTIME: layers.asked, Layer.POD_RESOURCES: layers.api, Layer.CGROUP: layers.cgroup}[lower]
     found: list[Finding] = []
     for promised in layers.state:
@@ -155,8 +175,10 @@ def _lag(
                 found.append((Outcome.PASSED, f"{text}; it may have more than it has: growing late is no fault"))
             elif old:
                 found.append((Outcome.PASSED, f"{text}; {OLD_WORD}"))
+            elif lasted_ns <= limit_ns and last and since_ns <= 0 and not dated:
+                found.append((Outcome.UNDECIDED, f"{text}, or longer: {TOO_SHORT} a reconcile, which may take {bound}"))
             elif lasted_ns <= limit_ns:
-                found.append((Outcome.PASSED, f"{text}; a reconcile may take {bound}"))
+                found.append((Outcome.PASSED, f"{text}; a reconcile may take {bound}{UNSEEN if last else ''}"))
             else:
                 # The state file's word is the later one: what wrote it says why.
                 file = (
@@ -196,25 +218,52 @@ def _unread(claim: Claim, evidence: Evidence, layers: ClaimLayers) -> list[Findi
 def _pinned(claim: Claim, evidence: Evidence, layers: ClaimLayers, measures: dict[str, Measure]) -> list[Finding]:
     """What a program beside the kubelet has decided against what is, at any time of the window."""
     found: list[Finding] = []
+    words = [word for word in layers.plugin if word.first_ns <= evidence.duration_ns]
     for number, run in enumerate(layers.cgroup):
-        for said in layers.plugin:
+        # What the program says just after the window it may have written in it.
+        wrote = any(
+            carried_out(word.cpus, run.cpus, _online(evidence, run.last_ns)) for word in layers.plugin[len(words) :]
+        )
+        for said in words:
+            last = said is words[-1] and run is layers.cgroup[-1] and not wrote
             since_ns, until_ns = max(said.first_ns, run.first_ns), min(said.last_ns, run.sure_ns)
+            unread = until_ns < since_ns
+            # Else the next word, or the next set of the cgroup, is what is compared.
+            if (unread and not last) or carried_out(said.cpus, run.cpus, _online(evidence, since_ns)):
+                continue
             # The program says it first. What it has said for so long, before the window too, the cgroup has followed:
             # what is otherwise, and read so again, was written by something else since.
-            said_ns = until_ns - said.first_ns
-            if until_ns < since_ns or carried_out(said.cpus, run.cpus, _online(evidence, since_ns)):
-                continue
+            said_ns = said.last_ns - said.first_ns if unread else until_ns - said.first_ns
             text = (
                 f"{claim.pinned_by} and {Layer.CGROUP} differ {_when(run, evidence)}: CPUs {said.cpus or 'none'}, said "
                 f"for {seconds(said_ns)}, against {run.cpus or 'none'}"
             )
             if said_ns <= FOLLOWS_NS or until_ns - since_ns < CONFIRM_NS:
-                found.append((Outcome.PASSED, f"{text}; it may follow within {seconds(FOLLOWS_NS)}"))
+                found.append(_not_yet(said, text, followed=said_ns > FOLLOWS_NS, last=last))
                 continue
             after_ns = layers.cgroup[number - 1].first_ns if number else writers.EVER_NS
             author = writers.of(claim, evidence, writers.CPUS, measures, seen_ns=run.first_ns, after_ns=after_ns)
             found.append((Outcome.FAILED, f"{text} (bound {seconds(FOLLOWS_NS)}){author}"))
     return found
+
+
+def _not_yet(said: Stretch, text: str, *, followed: bool, last: bool) -> Finding:
+    """Judge a program's word and a cgroup that differ for so short that it may be no fault.
+
+    :param followed: the word has stood for so long that the cgroup had followed it: since then either has changed.
+    :param last: nothing later is known of either.
+    """
+    if followed:
+        doubt = "which of them changed was not seen: they were not read again together"
+        return (
+            Outcome.UNDECIDED if last else Outcome.PASSED
+        ), f"{text}; {doubt if last else f'for less than {seconds(CONFIRM_NS)}'}"
+    if last and said.first_ns <= 0:
+        return (
+            Outcome.UNDECIDED,
+            f"{text}, or longer: {TOO_SHORT} a cgroup that may follow within {seconds(FOLLOWS_NS)}",
+        )
+    return Outcome.PASSED, f"{text}; it may follow within {seconds(FOLLOWS_NS)}{UNSEEN if last else ''}"
 
 
 def _drift(
@@ -230,7 +279,7 @@ def _drift(
                 continue
             last = one is layers.asked[-1] and run.last_ns >= evidence.duration_ns
             outcome, why = _apart(run, one, last=last)
-            if outcome is Outcome.PASSED:
+            if outcome is Outcome.PASSED and not last:
                 continue
             text = (
                 f"{Layer.RUNTIME} and {Layer.CGROUP} differ {_when(run, evidence)}: CPUs {one.cpus} asked for against "
@@ -238,6 +287,8 @@ def _drift(
             )
             if run.cpus < one.cpus:
                 text += " (a cpuset that lost CPUs while they were offline does not get them back by itself)"
+            if outcome is Outcome.PASSED:
+                return [(outcome, f"{text}{why}")]
             after_ns = layers.cgroup[number - 1].first_ns if number else writers.EVER_NS
             writer = writers.of(claim, evidence, writers.CPUS, measures, seen_ns=run.first_ns, after_ns=after_ns)
             return [(outcome, f"{text}{why}{writer}")]
@@ -263,7 +314,7 @@ def _apart(run: Stretch, one: Stretch, *, last: bool) -> Finding:
         return Outcome.UNDECIDED, "; the runtime was not asked again in this window"
     if older and last:
         return Outcome.UNDECIDED, "; not for long enough to know that neither follows the other"
-    return Outcome.PASSED, ""
+    return Outcome.PASSED, f"; a runtime writes it within {seconds(GUARD_NS)}{UNSEEN}"
 
 
 def _held(claim: Claim, evidence: Evidence, layers: ClaimLayers, measures: dict[str, Measure]) -> list[Finding]:

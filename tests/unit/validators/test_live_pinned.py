@@ -45,11 +45,25 @@ def test_a_word_of_before_a_short_window_is_compared(before_s: int) -> None:
     assert "NRI balloons and cgroup differ" in verdict.reason
 
 
-def test_what_differs_within_the_bound_is_said() -> None:
-    """It is no fault yet, and they do not agree."""
-    verdict = judged([(0, "2-3"), (3, "2-3")], [(0, "0-3"), (3, "0-3")])
-    assert verdict.outcome == "passed"
-    assert "CPUs 2-3, said for 3.0 s, against 0-3; it may follow within 5.0 s" in verdict.reason
+@pytest.mark.parametrize(
+    ("plugin", "cgroup", "outcome", "why"),
+    [
+        ([(0, "2-3"), (3, "2-3")], [(0, "0-3")], "undecided", "said for 3.0 s, against 0-3, or longer: the window"),
+        ([(0, "0-3"), (26, "2-3"), (29, "2-3")], [(0, "0-3")], "passed", "5.0 s, which the window's end left unseen"),
+        ([(0, "2-3"), (27, "2-3")], [(0, "2-3"), (28, "0-3")], "undecided", "not read again together"),
+        ([(0, "2-3"), (28.5, "2-3")], [(0, "2-3"), (28, "0-3")], "undecided", "not read again together"),
+        ([(0, "2-3"), (27, "2-3"), (31, "0-3")], [(0, "2-3"), (28, "0-3")], "passed", ""),
+        ([(0, "2-3"), (27, "2-3"), (31, "1")], [(0, "2-3"), (28, "0-3")], "undecided", "not read again together"),
+    ],
+    ids=["since when is not known", "just said", "not read since", "read at once", "said after it", "said of another"],
+)
+def test_what_is_open_when_the_window_ends_is_never_said_to_agree(
+    plugin: list[Word], cgroup: list[Word], outcome: str, why: str
+) -> None:
+    """They differ, for less than a cgroup may take to follow its program's word, or for less than two readings show."""
+    verdict = judged(plugin, cgroup)
+    assert (verdict.outcome, why in verdict.reason) == (outcome, True), verdict.reason
+    assert verdict.reason.endswith("agree") is (why == "")
 
 
 def test_a_cgroup_follows_within_a_bound() -> None:

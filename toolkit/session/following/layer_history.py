@@ -33,7 +33,7 @@ from toolkit.timeline.held import Timeline
 KEPT_NS = 600_000_000_000
 """How long what was followed by something else is kept: longer than a window is open or waits to be judged."""
 AFTER_NS = 2_000_000_000
-"""So long a window's end waits for a reading: whether the runtime followed a cgroup that changed is in it."""
+"""So long a window's end waits for a reading: what the runtime, or what pins, says of a changed cgroup is in it."""
 MAX_STATES = 64
 MAX_TIMES = 4096
 
@@ -308,6 +308,6 @@ def _said(
         stretches,
         start_ns,
         end_ns,
-        after_ns=AFTER_NS if layer is Layer.RUNTIME else 0,
+        after_ns=AFTER_NS if layer in (Layer.RUNTIME, Layer.PLUGIN) else 0,
         old_ns=old_ns if layer is Layer.CHECKPOINT else None,
     )
