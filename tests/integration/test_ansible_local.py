@@ -451,3 +451,22 @@ def test_the_answer_bears_with_what_the_play_does(home: Path, tmp_path: Path) ->
 
     assert done.code == 0, done.text
     assert done.says("2 nodes: "), done.text
+
+
+def test_a_page_is_asked_for_where_the_controllers_pinproof_writes_any(home: Path, tmp_path: Path) -> None:
+    """A gate compares with an older pinproof, too, which would refuse the option. Each batch has its own here."""
+    job = ended_with(tmp_path, "mkdir -p runs/r1; echo {} >runs/r1/result.json; exit 0")
+    hosts: dict[str, dict[str, object]] = {}
+    for name, option in {"new": "--html FILE", "old": "--json"}.items():
+        command = tmp_path / f"{name}-pinproof"
+        command.write_text(f'#!/bin/sh\n[ "$2" != --help ] || exec echo "{option}"\necho "$@" >{tmp_path}/{name}-asked\n')
+        command.chmod(0o755)
+        hosts[name] = {"pinproof_run_command": str(job), "pinproof_run_controller_command": str(command)}
+    (tmp_path / "rollout.yml").write_text(HOOK.format(path=tmp_path / "rolled"))
+    variables = {"pinproof_rollout": str(tmp_path / "rollout.yml"), "pinproof_gate_job": "conformance"}
+
+    done = play("gate", inventory(tmp_path, hosts, **variables), home)
+
+    assert done.code == 0, done.text
+    asked = {name: (tmp_path / f"{name}-asked").read_text().split()[3:] for name in hosts}
+    assert asked == {"new": ["--html", f"{tmp_path}/results/new/comparison.html"], "old": []}
