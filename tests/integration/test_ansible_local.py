@@ -459,7 +459,9 @@ def test_a_page_is_asked_for_where_the_controllers_pinproof_writes_any(home: Pat
     hosts: dict[str, dict[str, object]] = {}
     for name, option in {"new": "--html FILE", "old": "--json"}.items():
         command = tmp_path / f"{name}-pinproof"
-        command.write_text(f'#!/bin/sh\n[ "$2" != --help ] || exec echo "{option}"\necho "$@" >{tmp_path}/{name}-asked\n')
+        command.write_text(
+            f'#!/bin/sh\n[ "$2" != --help ] || exec echo "{option}"\necho "$@" >{tmp_path}/{name}-asked\n'
+        )
         command.chmod(0o755)
         hosts[name] = {"pinproof_run_command": str(job), "pinproof_run_controller_command": str(command)}
     (tmp_path / "rollout.yml").write_text(HOOK.format(path=tmp_path / "rolled"))

@@ -16,7 +16,7 @@ from toolkit.cli.sessions import judged_session
 from toolkit.disk import write_output
 from toolkit.fleet.values import Comparison
 from toolkit.session.saved import Judged, shown_of
-from toolkit.session.saved_session import JudgedSession
+from toolkit.session.saved_session import JudgedSession, Look
 
 if TYPE_CHECKING:
     from toolkit.report.html.run import RunView
@@ -36,13 +36,14 @@ def write_page(path: Path | None, make: Callable[[], str]) -> int:
     return attempt(lambda: write_output(path, make()))
 
 
-def read_session(place: Path, *, draw: bool) -> tuple[JudgedSession, Page]:
-    """Judge a session again, as :func:`~toolkit.cli.sessions.judged_session`. :param draw: its page is asked for.
+def read_session(place: Path, *, draw: bool, look: Look | None = None) -> tuple[JudgedSession, Page]:
+    """Judge a session again, as :func:`~toolkit.cli.sessions.judged_session`.
 
-    Of each run what is drawn is kept, not its evidence.
+    :param draw: its page is asked for: of each run what is drawn is kept, not its evidence. :param look: at every run.
     """
     views: dict[str, RunView] = {}
-    judged = judged_session(place, _drawing(views) if draw else None)
+    drawing = _drawing(views, look) if draw else look
+    judged = judged_session(place, drawing, look)
 
     def made(base: Comparison | None, base_name: str) -> str:
         from toolkit.report.html.session import session_page
@@ -52,10 +53,12 @@ def read_session(place: Path, *, draw: bool) -> tuple[JudgedSession, Page]:
     return judged, made
 
 
-def _drawing(views: dict[str, RunView]) -> Callable[[str, Judged], None]:
+def _drawing(views: dict[str, RunView], then: Look | None) -> Look:
     from toolkit.report.html.run import run_view
 
     def look(name: str, found: Judged) -> None:
         views[name] = run_view(found, shown_of(found), name)
+        if then is not None:
+            then(name, found)
 
     return look

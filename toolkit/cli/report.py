@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,13 +25,15 @@ from toolkit.model.identity import Identity
 from toolkit.model.result import Result
 from toolkit.model.serde import printable_json
 from toolkit.model.verdict import exit_code
+from toolkit.packed import SUFFIX
 from toolkit.report import page
 from toolkit.report.cases import Group, group_of_run, groups_of_session, render_sonobuoy, render_tap
 from toolkit.report.junit import render_junit
 from toolkit.report.result import result_data
 from toolkit.report.session_formats import render_session
 from toolkit.report.table import render_table
-from toolkit.session.saved import Judged, shown_of
+from toolkit.session.saved import Judged, parts_of, shown_of
+from toolkit.session.saved_session import Look
 from toolkit.verbs import VERBS
 
 
@@ -83,7 +85,8 @@ class _Rendered:
     "--perfetto",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Also write a run as a trace to this file: for https://ui.perfetto.dev or trace_processor.",
+    help="Also write a trace to this file, for https://ui.perfetto.dev or trace_processor: a run with all its windows, "
+    "or every run of a session, the broken promises' too.",
 )
 @verbose_option
 @json_option
@@ -128,7 +131,11 @@ def command(
 def _of_answer(answer: Answer, asked: _Asked) -> _Rendered:
     if asked.kind not in answer.formats:
         raise click.UsageError(f"{asked.name} is an answer about many: its formats are {', '.join(answer.formats)}")
-    _one_run(asked)
+    if asked.perfetto is not None:
+        raise click.UsageError(
+            f"{asked.name} is an answer about many, without their evidence: `pinproof report RUN --perfetto FILE` "
+            "writes the trace of one of them"
+        )
     if asked.base is not None:
         raise click.UsageError("--base is of a run or a session: compare and fleet have said already what differs")
     code = write_page(asked.html, lambda: answer.html(asked.name))
@@ -141,9 +148,9 @@ def _of_saved(place: Path, given: Path, asked: _Asked) -> _Rendered:
     # Before anything is judged: what cannot be compared ends it.
     before = _before(asked, given)
     if is_session(place):
-        _one_run(asked)
-        judged, drawn = read_session(place, draw=asked.html is not None)
-        code = write_page(asked.html, lambda: drawn(before, _name(asked.base)))
+        trace = _Traced(asked.perfetto)
+        judged, drawn = read_session(place, draw=asked.html is not None, look=trace.look)
+        code = worse(write_page(asked.html, lambda: drawn(before, _name(asked.base))), trace.write())
         if kind in LISTS:
             text = _list(kind, groups_of_session(judged.results), judged.session.identity)
         else:
@@ -153,7 +160,10 @@ def _of_saved(place: Path, given: Path, asked: _Asked) -> _Rendered:
         found = judged_again(folder)
         # While it is unpacked: of several windows another than the last may be drawn.
         code = write_page(asked.html, lambda: _page_of_run(found, asked, before))
-        code = worse(code, _write_trace(found, asked.perfetto))
+        trace = _Traced(asked.perfetto)
+        if trace.look is not None:
+            trace.look("", found)
+        code = worse(code, trace.write())
     result = found.result
     if kind in LISTS:
         text = _list(kind, [group_of_run(result, asked.name)], result.environment.identity)
@@ -163,19 +173,30 @@ def _of_saved(place: Path, given: Path, asked: _Asked) -> _Rendered:
     return _Rendered(text=text, codes=(exit_code(result.outcome), code))
 
 
-def _one_run(asked: _Asked) -> None:
-    if asked.perfetto is not None:
-        raise click.UsageError(f"--perfetto is of one run, and {asked.name} is about many: name one of them")
+class _Traced:
+    """The trace of what is looked at, where one is asked for. :ivar look: ``None``: none is."""
 
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._written: Callable[[], bytes] = bytes
+        self.look: Look | None = None
+        if path is not None:
+            from toolkit.report.perfetto import Trace
 
-def _write_trace(found: Judged, path: Path | None) -> int:
-    """Write a trace where one is asked for. Returns the exit code of what went wrong, which has been reported."""
-    if path is None:
-        return 0
-    from toolkit.report.perfetto import render_perfetto
+            trace = Trace()
+            self._written = trace.written
 
-    one = shown_of(found).judged
-    return attempt(lambda: write_output(path, render_perfetto(one.run.claims, one.run.evidence, one.result)))
+            def look(name: str, found: Judged) -> None:
+                for part in parts_of(found):
+                    run, result = part.judged.run, part.judged.result
+                    trace.add(run.claims, run.evidence, result, group=name.removesuffix(SUFFIX), window=part.which)
+
+            self.look = look
+
+    def write(self) -> int:
+        """Write it. Returns the exit code of what went wrong, which has been reported."""
+        path = self._path
+        return 0 if path is None else attempt(lambda: write_output(path, self._written()))
 
 
 def _before(asked: _Asked, given: Path) -> Comparison | None:

@@ -42,12 +42,12 @@ def is_session(path: Path) -> bool:
     return path.name == FILE or os.path.lexists(path / FILE)
 
 
-def judged_session(path: Path, look: Look | None = None) -> JudgedSession:
+def judged_session(path: Path, look: Look | None = None, look_at_controls: Look | None = None) -> JudgedSession:
     """Judge every run of a session again; report on standard error where the index says something else.
 
     :raises InputError: as :func:`toolkit.session.saved_session.judge_session`.
     """
-    judged = judge_session(path, look)
+    judged = judge_session(path, look, look_at_controls)
     for note in judged.notes:
         say_line(f"pinproof: {note}", err=True)
     return judged

@@ -9,7 +9,7 @@ for a run by :func:`judge_run` or :func:`judge_saved` is told what the command l
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,6 +95,23 @@ def shown_of(found: Judged) -> Shown:
         return Shown(judge_run(run), f"window {number} of {windows.count}, {run.evidence.started_at}")
     stages = len(stage_paths(own.path)) if presence.is_dir(own.path) else 0
     return Shown(judge_run(own), f"the last of {stages + 1} stages" if stages else "")
+
+
+def parts_of(found: Judged) -> Iterator[Shown]:
+    """Yield each window of a run that is kept, or each stage of it, in their order, with its own verdicts.
+
+    One is read after the other: what a caller does not keep is forgotten.
+    """
+    own = found.run
+    windows = found.result.windows
+    if windows is not None and windows.count > 1:
+        for number, folder in window_paths(own.path.parent).items():
+            yield Shown(judge_run(load_run(folder)), f"window {number} of {windows.count}")
+        return
+    paths = stage_paths(own.path) if presence.is_dir(own.path) else []
+    for run in sorted(map(load_run, paths), key=lambda one: one.evidence.start_monotonic_ns):
+        yield Shown(judge_run(run), run.path.name)
+    yield Shown(judge_run(own), "the last stage" if paths else "")
 
 
 def _judge_windows(path: Path, windows: dict[int, Path]) -> Judged:

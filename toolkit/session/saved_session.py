@@ -40,11 +40,13 @@ class JudgedSession:
 
 
 Look = Callable[[str, Judged], None]
-"""Is given the name of a scenario's own packed run, and what it comes to: its evidence is forgotten then."""
+"""Is given the name of a packed run, and what it comes to: its files and its evidence are gone afterwards."""
 
 
-def judge_session(path: Path, look: Look | None = None) -> JudgedSession:
+def judge_session(path: Path, look: Look | None = None, look_at_controls: Look | None = None) -> JudgedSession:
     """Judge every run of a session again. :param path: its directory, or its ``session.json``.
+
+    :param look: at each scenario's own run. :param look_at_controls: at those in which a promise was broken on purpose.
 
     A run that is missing, or is not the file that the index names, leaves its scenario undecided.
 
@@ -53,7 +55,8 @@ def judge_session(path: Path, look: Look | None = None) -> JudgedSession:
     folder = path.parent if path.name == FILE else path
     session = load_session(folder / FILE)
     notes: list[str] = []
-    results = tuple(_scenario(folder, session, scenario, notes, look) for scenario in session.scenarios)
+    looks = (look, look_at_controls)
+    results = tuple(_scenario(folder, session, scenario, notes, looks) for scenario in session.scenarios)
     differ = [
         f"{old.name} is saved as {old.outcome}, its runs give {new.outcome}: {new.reason}"
         for old, new in zip(session.scenarios, results, strict=True)
@@ -67,8 +70,13 @@ def judge_session(path: Path, look: Look | None = None) -> JudgedSession:
 
 
 def _scenario(
-    folder: Path, session: Session, scenario: SessionScenario, notes: list[str], look: Look | None
+    folder: Path,
+    session: Session,
+    scenario: SessionScenario,
+    notes: list[str],
+    looks: tuple[Look | None, Look | None],
 ) -> ScenarioResult:
+    look, look_at_controls = looks
     made = ScenarioResult(
         name=scenario.name,
         title=scenario.name,
@@ -78,7 +86,7 @@ def _scenario(
         promises=scenario.promises,
         packed=scenario.run,
     )
-    controls = tuple(_control(folder, session, control, notes) for control in scenario.controls)
+    controls = tuple(_control(folder, session, control, notes, look_at_controls) for control in scenario.controls)
     if not scenario.run:
         # It never ran: what is known of it is that it could not, or that its plan was wrong.
         return replace(made, controls=controls, outcome=worst([scenario.outcome, Outcome.UNDECIDED]))
@@ -101,7 +109,9 @@ def _scenario(
     )
 
 
-def _control(folder: Path, session: Session, control: SessionControl, notes: list[str]) -> ControlResult:
+def _control(
+    folder: Path, session: Session, control: SessionControl, notes: list[str], look: Look | None
+) -> ControlResult:
     made = ControlResult(
         rule=control.rule,
         fault=control.fault,
@@ -112,7 +122,7 @@ def _control(folder: Path, session: Session, control: SessionControl, notes: lis
     )
     if not control.run:
         return made
-    result, problem = _run(folder, session, control.run, notes)
+    result, problem = _run(folder, session, control.run, notes, look)
     if result is None:
         return replace(made, outcome=Outcome.UNDECIDED, reason=problem)
     of_node = rule_named(control.rule).of_node
@@ -126,9 +136,7 @@ def _control(folder: Path, session: Session, control: SessionControl, notes: lis
     return made
 
 
-def _run(
-    folder: Path, session: Session, name: str, notes: list[str], look: Look | None = None
-) -> tuple[Result | None, str]:
+def _run(folder: Path, session: Session, name: str, notes: list[str], look: Look | None) -> tuple[Result | None, str]:
     """Judge a packed run again. :returns: its result, or why there is none."""
     path = folder / name
     if path.parent != folder:
@@ -141,7 +149,7 @@ def _run(
         return None, f"{name} is not the file that the index names (SHA-256)"
     with unpacked(path) as run:
         judged = judge_saved(run)
-    if look is not None:
-        look(name, judged)
+        if look is not None:
+            look(name, judged)
     notes += [note.replace(str(run), str(path)) for note in judged.notes]
     return judged.result, ""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.traces import BEGIN, read_back
 from tests.unit.toolkit.cli.command_line import pinproof
 from tests.unit.toolkit.report.results_builder import CLAIMS, healthy
 from tests.unit.validators.evidence_builder import balanced, use
@@ -75,6 +76,18 @@ def saved(runs: Path, name: str = NAME) -> Path:
     session = session_of(name, [result], environment, started_at="2026-11-28T01:02:03Z", duration_s=3.21, complete=True)
     save_session(folder, session)
     return folder
+
+
+def test_a_session_is_one_trace(tmp_path: Path) -> None:
+    """Each run has its own tracks, that in which a promise was broken too; the page is written beside it."""
+    done = pinproof("report", saved(tmp_path), "--perfetto", tmp_path / "trace", "--html", tmp_path / "page")
+    seen = read_back((tmp_path / "trace").read_bytes())
+
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert [(one.track, one.name) for one in seen if one.track.endswith("/windows") and one.kind == BEGIN] == [
+        (f"{WIDENED.removesuffix('.tar.gz')}/windows", "failed"),
+        ("one/windows", "passed"),
+    ]
 
 
 def test_a_session_is_judged_again_by_its_runs(tmp_path: Path) -> None:

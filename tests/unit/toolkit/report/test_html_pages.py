@@ -407,9 +407,11 @@ def test_report_renders_the_answer_of_compare(tmp_path: Path) -> None:
     (tmp_path / "answer.json").write_text(given.stdout)
     again = pinproof("report", tmp_path / "answer.json", "--json", "--html", tmp_path / "b.html")
     tap = pinproof("report", tmp_path / "answer.json", "--format", "tap")
+    trace = pinproof("report", tmp_path / "answer.json", "--perfetto", tmp_path / "trace")
 
     assert (again.exit_code, json.loads(again.stdout)) == (given.exit_code, json.loads(given.stdout))
     for name in ("a.html", "b.html"):
         assert check_page((tmp_path / name).read_text()).headings()[0] == ("h1", "✘ failed It is worse than before")
     assert tap.exit_code == 2
     assert "formats are table, json, junit" in tap.stderr
+    assert (trace.exit_code, "`pinproof report RUN --perfetto FILE`" in trace.stderr) == (2, True)

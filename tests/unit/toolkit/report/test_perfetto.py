@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
+from tests.traces import BEGIN, Event, read_back
 from tests.unit.toolkit.cli.command_line import pinproof
 from tests.unit.validators.evidence_builder import claim_db, claim_set, claim_web, control_write, evidence, intruder
+from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence, OwnerClass, TimelineBins
 from toolkit.model.held import Held, Why
 from toolkit.model.result import Result, make_result
 from toolkit.model.verdict import Offender, Outcome, Verdict
-from toolkit.report.perfetto import render_perfetto
+from toolkit.report.perfetto import Trace
 from toolkit.text.protobuf import field, varint
 
 PROJECT = Path(__file__).resolve().parents[4]
@@ -29,52 +28,37 @@ ESCAPE = Offender(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """An event as it was read back. :param at_ms: since the window opened."""
-
-    track: str
-    kind: int
-    name: str
-    at_ms: float
-    words: dict[str, str | int]
-    value: int
+def since_opened(one: Event) -> float:
+    """Return the milliseconds since the first window opened."""
+    return (one.at_ns - BASE) / MS
 
 
-def read_back(data: bytes) -> list[Seen]:
-    """Parse a trace; a track is named by its path."""
-    trace: Any = perfetto_trace_pb2.Trace()  # type: ignore[attr-defined]
-    trace.ParseFromString(data)
-    names: dict[int, str] = {}
-    for packet in trace.packet:
-        if packet.HasField("track_descriptor"):
-            one = packet.track_descriptor
-            names[one.uuid] = f"{names[one.parent_uuid]}/{one.name}" if one.parent_uuid else one.name
-    return list(_events(trace, names))
+def window(found: Evidence, *offenders: Offender, base_ns: int = BASE) -> tuple[ClaimSet, Evidence, Result]:
+    """Return what a trace is made of: a window in which these ran outside."""
+    found = replace(found, start_monotonic_ns=base_ns)
+    failed = Verdict(rule="cpuset-containment", subject="db", outcome=Outcome.FAILED, reason="it ran on CPU 1",
+                     measures={}, offenders=offenders)  # fmt: skip
+    return CLAIMS, found, make_result(found, (failed,), {}, unknown=None)
 
 
-def _events(trace: Any, names: dict[int, str]) -> Iterator[Seen]:
-    for packet in trace.packet:
-        if packet.HasField("track_event"):
-            event = packet.track_event
-            words = {one.name: one.string_value or one.int_value for one in event.debug_annotations}
-            at_ms = (packet.timestamp - BASE) / MS
-            yield Seen(track=names[event.track_uuid], kind=event.type, name=event.name, at_ms=at_ms, words=words,
-                       value=event.counter_value)  # fmt: skip
+def traced(found: Evidence, *offenders: Offender) -> list[Event]:
+    """Return what the trace of one window has."""
+    trace = Trace()
+    trace.add(*window(found, *offenders))
+    return read_back(trace.written())
 
 
-def traced(found: Evidence, *offenders: Offender) -> list[Seen]:
-    """Return what the trace of a window has, in which these ran outside."""
-    found = replace(found, start_monotonic_ns=BASE)
-    failed = Verdict(rule="cpuset-containment", subject="db", outcome=Outcome.FAILED, reason="", measures={},
-                     offenders=offenders)  # fmt: skip
-    result: Result = make_result(found, (failed,), {}, unknown=None)
-    return read_back(render_perfetto(CLAIMS, found, result))
-
-
-def on(seen: list[Seen], track: str) -> list[tuple[int, str, float]]:
+def on(seen: list[Event], track: str) -> list[tuple[int, str, float]]:
     """Return what is on a track."""
-    return [(one.kind, one.name, one.at_ms) for one in seen if one.track == track]
+    return [(one.kind, one.name, since_opened(one)) for one in seen if one.track == track]
+
+
+def bins(claim: str, numbers: tuple[int, ...], run_us: tuple[int, ...], start_at_ns: int = -4 * MS) -> TimelineBins:
+    """Return bins of 10 ms on CPU 2, in which nothing waited."""
+    return TimelineBins(
+        claim=claim, cpu=2, bin_ns=10 * MS, start_at_ns=start_at_ns, bins=numbers, run_us=run_us,
+        wait_us=tuple(0 for _ in numbers),
+    )  # fmt: skip
 
 
 def test_a_violation_is_at_its_moments() -> None:
@@ -98,7 +82,7 @@ def test_promises_are_spans() -> None:
     owed = Held(claim="db", cpus=cpus, why=Why.OWED, from_ns=-MS, to_ns=30 * MS, certain=False)
     seen = [one for one in traced(evidence(held=(owed,))) if one.track == "db/promised"]
 
-    assert [(one.kind, one.at_ms) for one in seen] == [(1, 0.0), (2, 10_000.0), (1, 0.0), (2, 30.0)]
+    assert [(one.kind, since_opened(one)) for one in seen] == [(1, 0.0), (2, 10_000.0), (1, 0.0), (2, 30.0)]
     assert [one.words["why"] for one in seen if one.kind == 1] == ["promised", "owed"]
     assert [one.words["certain"] for one in seen if one.kind == 1] == ["yes", "no"]
 
@@ -108,7 +92,7 @@ def test_a_write_is_a_moment_with_its_author() -> None:
     seen = traced(evidence(control_writes=(control_write(0.5, claim_db().cgroup, "0-1"),)))
     (write,) = [one for one in seen if one.track == "db/control files"]
 
-    assert (write.kind, write.at_ms) == (3, 500.0)
+    assert (write.kind, since_opened(write)) == (3, 500.0)
     assert "0-1" in write.name
     assert str(write.words["author"]).endswith(")")
     assert not on(seen, "web/control files")
@@ -117,15 +101,9 @@ def test_a_write_is_a_moment_with_its_author() -> None:
 def test_bins_are_curves_and_owners() -> None:
     """In percent of a CPU, with a value where it changes; of the CPU, the claim that had most of it."""
 
-    def bins(claim: str, numbers: tuple[int, ...], run_us: tuple[int, ...]) -> TimelineBins:
-        return TimelineBins(
-            claim=claim, cpu=2, bin_ns=10 * MS, start_at_ns=-4 * MS, bins=numbers, run_us=run_us,
-            wait_us=tuple(0 for _ in numbers),
-        )  # fmt: skip
-
     rows = (bins("db", (1, 2, 5), (9000, 9000, 1000)), bins("web", (2, 5), (500, 4000)))
     seen = traced(evidence(timeline_bins=rows))
-    curve = [(one.at_ms, one.value) for one in seen if one.track == "db/ran on CPU 2"]
+    curve = [(since_opened(one), one.value) for one in seen if one.track == "db/ran on CPU 2"]
 
     assert curve == [(6.0, 90), (26.0, 0), (46.0, 10), (56.0, 0)]
     assert on(seen, "CPU 2/ran most") == [(1, "db", 6.0), (2, "", 26.0), (1, "web", 46.0), (2, "", 56.0)]
@@ -147,12 +125,49 @@ def test_integers_are_written_as_the_format_says(number: int, written: str) -> N
     assert field(1, number).hex() == "08" + written
 
 
-def test_a_saved_run_is_written_as_a_trace(tmp_path: Path) -> None:
-    """By ``report --perfetto``: of several windows the one that is drawn elsewhere; a planted escape is in it."""
+def test_windows_follow_each_other_on_their_tracks() -> None:
+    """One track of a name, however many windows; a bin that two of them share has the sum of both."""
+    trace, length_ns = Trace(), evidence().duration_ns
+    first = replace(evidence(timeline_bins=(bins("db", (0, 1), (2000, 2000), length_ns - 15 * MS),)))
+    second = replace(evidence(timeline_bins=(bins("db", (0, 1), (3000, 5000), -5 * MS),)))
+    trace.add(*window(first), window="window 1 of 2")
+    trace.add(*window(second, ESCAPE, base_ns=BASE + length_ns), window="window 2 of 2")
+    seen, end = read_back(trace.written()), length_ns / MS
+
+    assert on(seen, "windows") == [
+        (1, "window 1 of 2: failed", 0.0), (2, "", end), (1, "window 2 of 2: failed", end), (2, "", 2 * end),
+    ]  # fmt: skip
+    assert seen[0].words == {"cpuset-containment db": "failed: it ran on CPU 1"}
+    assert on(seen, "db/violations")[0] == (3, "first: db (7) on CPU 1", end + 5)
+    assert [(since_opened(one) - end, one.value) for one in seen if one.track == "db/ran on CPU 2"] == [
+        (-15.0, 20), (-5.0, 50), (15.0, 0),
+    ]  # fmt: skip
+    assert on(seen, "CPU 2/ran most") == [(1, "db", end - 15), (2, "", end), (1, "db", end), (2, "", end + 15)]
+
+
+def test_runs_have_tracks_of_their_own() -> None:
+    """Below their names, also where a claim is called like a run or a CPU."""
+    trace = Trace()
+    for name in ("db", "CPU 1"):
+        trace.add(*window(evidence(), ESCAPE), group=name)
+    tracks = {one.track for one in read_back(trace.written())}
+
+    assert {"db/windows", "db/db/violations", "db/CPU 1/violations", "CPU 1/db/violations"} <= tracks
+
+
+def test_a_watch_is_written_with_all_its_windows(tmp_path: Path) -> None:
+    """By ``report --perfetto``; an escape was planted in one of them."""
     done = pinproof("report", PROJECT / "tests/data/watches/escape-seen", "--perfetto", tmp_path / "trace")
-    nowhere = pinproof("report", PROJECT / "tests/data/watches/escape-seen", "--perfetto", tmp_path / "no" / "trace")
+    seen = read_back((tmp_path / "trace").read_bytes())
+    windows = [one.name for one in seen if one.track == "windows" and one.kind == BEGIN]
 
     assert done.exit_code == 1
-    seen = read_back((tmp_path / "trace").read_bytes())
+    assert [name.partition(":")[0] for name in windows] == [f"window {at} of 3" for at in (1, 2, 3)]
     assert any(one.track.endswith("/violations") and one.name.startswith("first: ") for one in seen)
+
+
+def test_a_trace_that_cannot_be_written_is_said_in_a_line(tmp_path: Path) -> None:
+    """The outcome is the run's."""
+    nowhere = pinproof("report", PROJECT / "tests/data/watches/escape-seen", "--perfetto", tmp_path / "no" / "trace")
+
     assert (nowhere.exit_code, nowhere.stderr.count("\n")) == (1, 1)
