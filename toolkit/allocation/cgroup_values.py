@@ -1,4 +1,4 @@
-"""CPU requests and limits as cgroup values: what the kubelet computes.
+"""Requests and limits as cgroup values: what the kubelet computes.
 
 Quotas are microseconds per period, -1 is none; shares are cgroup v1 units. What drivers and runtimes make of them is
 :mod:`toolkit.model.cpu_units`. Source: ``docs/facts.md`` (K-quota, K-shares, K-pod, K-overhead).
@@ -6,16 +6,20 @@ Quotas are microseconds per period, -1 is none; shares are cgroup v1 units. What
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from toolkit.allocation.budgets import as_seen
 from toolkit.kubernetes.node_config import NodeConfig
 from toolkit.kubernetes.pod import CPU, MEMORY, Container, Pod, aggregate, effective_requests
 from toolkit.kubernetes.quantity import ZERO
+from toolkit.kubernetes.releases import HIGH_ABOVE_REQUEST, NO_HIGH_BY_DEFAULT, NO_HIGH_WITHOUT_REQUEST
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
+from toolkit.model.memory_units import NO_LIMIT
 from toolkit.model.plan import QosClass
 
+MEMORY_QOS = "MemoryQoS"
 MIN_QUOTA_US = 1000
 """The kernel refuses less."""
 
@@ -87,3 +91,27 @@ def pod_values(pod: Pod, config: NodeConfig, *, quota_disabled: bool, init_count
         shares=milli_to_shares(requests.get(CPU, ZERO).milli),
         memory_bytes=limits[MEMORY].value if declared[MEMORY] and limits.get(MEMORY) else None,
     )
+
+
+def memory_high(container: Container, config: NodeConfig) -> int | None:
+    """Return the bytes of ``memory.high`` that a kubelet of a release asks for a container, but for whole pages.
+
+    Without the gate MemoryQoS it asks for none, nor where the result is no more than the request.
+    Source: ``pkg/kubelet/kuberuntime/kuberuntime_container_linux.go`` of v1.22 and v1.27
+    (``generateLinuxContainerResources``); KEP-2570; :mod:`toolkit.kubernetes.releases`.
+
+    :returns: :data:`NO_LIMIT`: none; ``None``: it depends on the node's allocatable memory.
+    """
+    series, factor = config.series, config.memory_throttling_factor
+    above_request = bool(HIGH_ABOVE_REQUEST.of(series))
+    if factor is None and not NO_HIGH_BY_DEFAULT.of(series):
+        factor = 0.9 if above_request else 0.8
+    limit = container.limit(MEMORY).value
+    request = container.resources.requests.get(MEMORY, container.limit(MEMORY)).value
+    equal = request == limit and (limit or NO_HIGH_WITHOUT_REQUEST.of(series))
+    if not config.feature_gates[MEMORY_QOS] or factor is None or equal:
+        return NO_LIMIT
+    if not limit:
+        return None
+    high = math.floor(request + (limit - request) * factor) if above_request else int(limit * factor)
+    return high if high > request else NO_LIMIT

@@ -12,7 +12,7 @@ and ``pkg/kubelet/kubeletconfig/util/codec`` ("Using lenient decoding as strict 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from toolkit.kubernetes.feature_gates import FeatureGates
@@ -103,7 +103,7 @@ UNREAD: Mapping[str, tuple[str, str]] = {
     "memoryThrottlingFactor": ("memory.high of containers; KEP-2570", "MemoryQoS"),
     "memoryReservationPolicy": ("memory.min and memory.low of pods and containers; KEP-2570", "MemoryQoS"),
 }
-"""Fields that are not modelled: what they decide, and the gate without which they decide nothing."""
+"""Fields that no plan looks at: what they decide, and the gate without which they decide nothing."""
 HEAD = frozenset(("apiVersion", "kind"))
 _ALIKE = 0.7
 """How alike a name must be to be meant (``difflib``)."""
@@ -168,13 +168,20 @@ def field_lines(odd: Iterable[OddField], series: Series | None) -> tuple[str, ..
     )
 
 
-def unread_lines(odd: Iterable[OddField], gates: FeatureGates) -> tuple[str, ...]:
-    """Name the fields that decide about CPUs or memory of pods and are not modelled, where this kubelet obeys them."""
+def unread_lines(odd: Iterable[OddField], gates: FeatureGates, known: Container[str] = frozenset()) -> tuple[str, ...]:
+    """Name the fields that decide about CPUs or memory of pods and are not modelled, where this kubelet obeys them.
+
+    :param known: names of those that the caller looks at.
+    """
     return tuple(
         f"{one.where}: not read: {one.name} ({what})"
         for one in odd
         for what, gate in [UNREAD.get(one.name, ("", ""))]
-        if what and one.since is not None and gates.series >= one.since and (not gate or gates[gate])
+        if what
+        and one.name not in known
+        and one.since is not None
+        and gates.series >= one.since
+        and (not gate or gates[gate])
     )
 
 

@@ -79,6 +79,8 @@ class NodeConfig:
     max_pods: int = MAX_PODS
     pods_per_core: int = 0
     """Bounds the number of pods by that of CPUs; zero does not."""
+    memory_throttling_factor: float | None = None
+    """Where between request and limit ``memory.high`` lies; ``None``: the release's default."""
 
     @property
     def series(self) -> Series:
@@ -157,6 +159,7 @@ class _Settings(Part):
 
     max_pods: _Whole = 0
     pods_per_core: _Whole = 0
+    memory_throttling_factor: Annotated[float | None, Field(gt=0, le=1), expected("a number above 0, at most 1")] = None
 
     _nulls = model_validator(mode="before")(without_nulls)
 
@@ -184,6 +187,7 @@ class _Settings(Part):
             enforce_node_allocatable=tuple(self.enforce_node_allocatable),
             max_pods=self.max_pods or MAX_PODS,
             pods_per_core=self.pods_per_core,
+            memory_throttling_factor=self.memory_throttling_factor,
         )
 
 

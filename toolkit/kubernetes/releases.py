@@ -119,6 +119,28 @@ INIT_CONTAINERS_COUNT = Behaviour(
     perhaps_since=(1, 26),
     source="kubernetes pkg/kubelet/cm/helpers_linux.go (ResourceConfigForPod)",
 )
+HIGH_ABOVE_REQUEST = Behaviour(
+    name="memory.high lies between request and limit",
+    kind=Kind.FORMULA,
+    what="memory.high is request + factor x (limit - request), 0.9 by default; before, factor x limit, 0.8 by default",
+    since=(1, 27),
+    source="KEP-2570; pkg/kubelet/kuberuntime/kuberuntime_container_linux.go of v1.22 and v1.27",
+)
+NO_HIGH_WITHOUT_REQUEST = Behaviour(
+    name="containers without request and limit have no memory.high",
+    kind=Kind.FORMULA,
+    what="one that requests no memory and has no limit is taken for one of which both are equal",
+    since=(1, 27),
+    until=(1, 37),
+    source="kubernetes issue 137685, pull request 138139",
+)
+NO_HIGH_BY_DEFAULT = Behaviour(
+    name="memoryThrottlingFactor has no default",
+    kind=Kind.FORMULA,
+    what="without memoryThrottlingFactor no container has a memory.high",
+    since=(1, 37),
+    source="KEP-2570; Kubernetes blog, 2026-09-14, Memory QoS Graduates to Beta",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,6 +396,9 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     ALLOCATED_STATE,
     STATE_AS_TEXT,
     INIT_CONTAINERS_COUNT,
+    HIGH_ABOVE_REQUEST,
+    NO_HIGH_WITHOUT_REQUEST,
+    NO_HIGH_BY_DEFAULT,
     GATES_NEED,
     *(gate.taken for gate in GATES),
     *(gate.by_default for gate in GATES if any(step.on for step in gate.steps)),

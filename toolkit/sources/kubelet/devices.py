@@ -1,15 +1,17 @@
 """The devices of a node: what its plugins have registered, and what containers have of it.
 
 From the Device Manager's own file, from which a kubelet that restarts goes on; where that was not read, from what
-pod-resources says. Of a device that nothing has, the file does not say where it sits: pod-resources does.
+pod-resources says. Of a device that nothing has, the file does not say where it sits: pod-resources does, since v1.23.
+Before, it is taken to sit where those of its resource sit that are taken: a device without a node beside one that has
+one is on no node for the Topology Manager.
 
 Source: kubernetes ``pkg/kubelet/cm/devicemanager/checkpoint/checkpoint.go``; docs/capture-bundle.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolkit.allocation.device.manager import Device
@@ -68,6 +70,15 @@ def devices_held(reading: NodeReading, uids: Mapping[tuple[str, str], str]) -> t
         owners.setdefault((one.pod_uid, one.container), {})[one.resource] = tuple(sorted(one.ids))
     found = (Device(resource=resource, id=name, numa=nodes) for (resource, name), nodes in sorted(known.items()))
     return tuple(found), owners
+
+
+def placed(devices: Iterable[Device]) -> tuple[Device, ...]:
+    """Return devices, those of which no node is known on the nodes of the others of their resource."""
+    listed = tuple(devices)
+    nodes: dict[str, set[int]] = {}
+    for one in listed:
+        nodes.setdefault(one.resource, set()).update(one.numa)
+    return tuple(one if one.numa else replace(one, numa=tuple(sorted(nodes[one.resource]))) for one in listed)
 
 
 def _content(said: str | None) -> dict[str, Any]:

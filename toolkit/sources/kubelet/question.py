@@ -30,7 +30,7 @@ from toolkit.sources.kubelet.configuration import (
     load_configuration,
     unread,
 )
-from toolkit.sources.kubelet.devices import Owners, devices_held
+from toolkit.sources.kubelet.devices import Owners, devices_held, placed
 from toolkit.sources.kubelet.machine import capture_topology
 from toolkit.sources.pod_files import checked, load_pods
 from toolkit.text.names import printable
@@ -47,6 +47,7 @@ class Held:
         node did not admit. :param ended: names of pods that have ended and that it lists still.
     :param devices: that its plugins have registered. :param owners: whose they are: (pod uid, container) to resource to
         ids.
+    :param of_no_place: resources with devices of which nothing says where they sit.
     :param own: whether configuration and machine are the node's own; else a kubelet is started over its state.
     """
 
@@ -57,6 +58,7 @@ class Held:
     ended: tuple[str, ...] = ()
     devices: tuple[Device, ...] = ()
     owners: Owners = field(default_factory=dict)
+    of_no_place: frozenset[str] = frozenset()
     own: bool = True
 
 
@@ -128,7 +130,7 @@ def ask(
             *warnings,
             *left_out,
             *(_not_listed(reading, where) if held is None and not drained else ()),
-            *_devices(manifests, held.devices if held is not None else (), reading),
+            *_devices(manifests, held),
         ),
     )
 
@@ -143,14 +145,16 @@ def _held(
             refused[_uid(pod)] = str(status.get("reason") or "Failed"), str(status.get("message") or "")
     names = {(str(pod["metadata"].get("namespace") or "default"), str(pod["metadata"]["name"])): pod for pod in known}
     devices, owners = devices_held(reading, {name: _uid(pod) for name, pod in names.items()})
+    stated = reading.allocatable_devices is not None
     return Held(
         known=len(known),
         files=Checkpoints(reading.cpu_state, reading.memory_state),
         containers={one.id: (one.pod_uid, one.name) for one in reading.containers or ()},
         refused=refused,
         ended=tuple(printable(str(pod["metadata"]["name"])) for pod in ended),
-        devices=devices,
+        devices=devices if stated else placed(devices),
         owners=owners,
+        of_no_place=frozenset(() if stated else (one.resource for one in devices if not one.numa)),
         own=own,
     )
 
@@ -166,15 +170,12 @@ def _not_listed(reading: NodeReading | None, where: str) -> tuple[str, ...]:
     return (f"{where}: its pods are not known: the plan begins with an empty node, whatever its state file says",)
 
 
-def _devices(
-    pods: Sequence[Mapping[str, Any]], registered: Sequence[Device], reading: NodeReading | None
-) -> Iterator[str]:
+def _devices(pods: Sequence[Mapping[str, Any]], held: Held | None) -> Iterator[str]:
     """Name the pods that ask for devices of which nothing says that the node has any: a kubelet, too, admits them as if
     they had not asked. And those whose devices may sit anywhere: an old kubelet says it only of those that are taken.
     """
-    known = {device.resource for device in registered}
-    stated = reading is not None and reading.allocatable_devices is not None
-    nowhere = {device.resource for device in registered if not device.numa and not stated}
+    registered = held.devices if held is not None else ()
+    nodes = {device.resource: device.numa for device in sorted(registered, key=lambda one: len(one.numa))}
     asked: dict[str, set[str]] = {}
     for pod in pods:
         spec = mapping(pod.get("spec"))
@@ -185,10 +186,12 @@ def _devices(
                     asked.setdefault(name, set()).add(str(pod["metadata"]["name"]))
     for name, pods_of in sorted(asked.items()):
         listed = ", ".join(map(printable, sorted(pods_of)))
-        if name not in known:
+        if name not in nodes:
             yield f"no device {printable(name)} is known here: planned as if it were not asked for: {listed}"
-        elif name in nowhere:
-            yield f"where free devices {printable(name)} sit is not known here: planned as if on no NUMA node: {listed}"
+        elif held is not None and name in held.of_no_place:
+            place = ", ".join(map(str, nodes[name]))
+            where = f"NUMA node {place}, where those in use are" if place else "no NUMA node"
+            yield f"where free devices {printable(name)} sit is not known here: planned as if on {where}: {listed}"
 
 
 def _captured(reading: NodeReading | None, where: str) -> KubeletConfiguration:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -201,7 +202,7 @@ def beside(files: Files, name: str, file: str, text: str) -> None:
     ("file", "text", "reason"),
     [
         ("cpu.idle", "1", "cpu.idle was 1 (only where nothing else wants the CPU), promised"),
-        ("memory.high", "4096", "memory.high was 4096 bytes, promised 67108864 bytes or more"),
+        ("memory.high", "4096", "memory.high was 4096 bytes, promised max"),
     ],
 )
 def test_a_file_that_takes_a_promise_away(file: str, text: str, reason: str) -> None:
@@ -214,23 +215,47 @@ def test_a_file_that_takes_a_promise_away(file: str, text: str, reason: str) -> 
     assert reason in judged(files)["applied", G2].reason
 
 
+QOS = "featureGates: {MemoryQoS: true}\n"
+"""Of ``bu-node1`` 32 MiB are requested, and 64 MiB are the limit; of ``g2-node1`` both are equal."""
+
+
 @pytest.mark.parametrize(
-    ("gates", "text", "outcome"),
+    ("version", "settings", "name", "least"),
     [
-        ("MemoryQoS: true", "4096", "failed"),
-        ("MemoryQoS: true", "67108864", "passed"),
-        ("MemoryQoS: true", "max", "passed"),
-        ("MemoryQoS: false", "67108864", "failed"),
-        ("MemoryQoS: false", "max", "passed"),
+        ("v1.36.2", "", "bu-node1/main", None),
+        ("v1.26.5", QOS, "bu-node1/main", 53_687_091),  # 0.8 x limit
+        ("v1.26.5", QOS + "memoryThrottlingFactor: 0.5\n", "bu-node1/main", None),  # no more than the request
+        ("v1.27.0", QOS, "bu-node1/main", 63_753_420),  # request + 0.9 x (limit - request)
+        ("v1.36.2", QOS + "memoryThrottlingFactor: 0.5\n", "bu-node1/main", 50_331_648),
+        ("v1.36.2", QOS, "be-node1/main", None),
+        ("v1.37.0", "", "bu-node1/main", None),
+        ("v1.37.0", "memoryThrottlingFactor: 0.9\n", "bu-node1/main", 63_753_420),
+        ("v1.37.0", "memoryThrottlingFactor: 0.9\n", G2, None),
+        ("", QOS, "bu-node1/main", 63_753_420),  # its metrics are those of v1.33 or later
     ],
 )
-def test_memory_high_with_memory_qos(gates: str, text: str, outcome: str) -> None:
-    """With the gate it is at least what the container requests, by the formula of any release; without it ``max``."""
+def test_memory_high_by_release_and_gate(version: str, settings: str, name: str, least: int | None) -> None:
+    """Between request and limit, where the kubelet asks for it; else ``max`` (no ``least``)."""
     files = capture("B1-4")
-    files[CONFIG] += f"featureGates: {{{gates}}}\n".encode()
-    beside(files, G2, "memory.high", text)
+    files[CONFIG] += settings.encode()
+    if version:
+        files["capture.json"] = json.dumps({"kubelet_version": version}).encode()
+        del files["metrics_managers.txt"]
+    for text, outcome in (("max", "passed"), (str(least or 64 << 20), "passed" if least else "failed")):
+        beside(files, name, "memory.high", text)
+        assert judged(files)["applied", name].outcome == outcome
+    beside(files, name, "memory.high", str((least or 64 << 20) - (64 << 10)))
+    assert judged(files)["applied", name].outcome == "failed"
 
-    assert judged(files)["applied", G2].outcome == outcome
+
+def test_memory_high_that_follows_the_nodes_memory() -> None:
+    """Since v1.37 a container without request and limit has one: how low it may be is not known here."""
+    files = capture("B1-4")
+    files[CONFIG] += b"memoryThrottlingFactor: 0.9\n"
+    files["capture.json"] = json.dumps({"kubelet_version": "v1.37.0"}).encode()
+    del files["metrics_managers.txt"]
+    beside(files, "be-node1/main", "memory.high", "1048576")
+    assert "beyond it its tasks are slowed down" in judged(files)["applied", "be-node1/main"].reason
 
 
 def test_memory_high_that_a_runtime_was_told() -> None:

@@ -127,7 +127,6 @@ def test_what_becomes_of_a_new_pod(
     ("field", "gate"),
     [
         ("systemPartition: {cpuset: '0-1'}", "NodeSystemPartition: true"),
-        ("memoryThrottlingFactor: 0.8", "MemoryQoS: true"),
         ("memoryReservationPolicy: TieredReservation", "MemoryQoS: true"),
     ],
 )

@@ -211,7 +211,7 @@ def _problems(
     return (
         ("config", known.problem if reading.config or reading.kubelet_flags else ""),
         *(("config_fields", line) for line in field_lines(known.odd, versions.said)),
-        *(("config_fields", line) for line in unread_lines(known.odd, known.config.feature_gates)),
+        *(("config_fields", line) for line in unread_lines(known.odd, known.config.feature_gates, _PROMISED)),
         ("version", other_version(reading.kubelet_version)),
         ("version", versions.unsaid(promise.subject.pod_uid for promise in promises if promise.in_state)),
         ("reserved_cpus", known.reserved_problem),
@@ -220,6 +220,10 @@ def _problems(
         ("names", _unnamed(sum(one.unnamed for one in pods))),
         ("partition", _partitioned(promises)),
     )
+
+
+_PROMISED = frozenset(("memoryThrottlingFactor",))
+"""Fields of which no plan has anything, and promises have."""
 
 
 def _partitioned(promises: tuple[Promise, ...]) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from toolkit.allocation.cgroup_values import MIN_QUOTA_US, CpuValues, container_values, pod_values
+from toolkit.allocation.cgroup_values import MIN_QUOTA_US, CpuValues, container_values, memory_high, pod_values
 from toolkit.allocation.cpu.requests import exclusive_cpus
 from toolkit.allocation.node import Node
 from toolkit.allocation.planner import hugepage_limits
@@ -23,6 +23,7 @@ from toolkit.allocation.topology.manager import POD_SCOPE, SINGLE_NUMA_NODE
 from toolkit.errors import InputError
 from toolkit.host.hugetlb import size_name
 from toolkit.kubernetes.feature_gates import NO_QUOTA_WITH_EXCLUSIVE_CPUS, POD_LEVEL_RESOURCES, FeatureGates
+from toolkit.kubernetes.kubelet_fields import OLDEST
 from toolkit.kubernetes.kubelet_version import SERIES, series_of
 from toolkit.kubernetes.node_config import NodeConfig
 from toolkit.kubernetes.pod import HUGEPAGES_PREFIX, MEMORY, Container, Pod, effective_requests
@@ -31,8 +32,8 @@ from toolkit.kubernetes.releases import (
     ALLOCATED_STATE,
     API_REPORTS_POOL,
     API_STATES_NODE_0,
-    GATE,
     INIT_CONTAINERS_COUNT,
+    NEWEST,
     OWNERS_WITHOUT_QUOTA,
     POD_BUDGETS,
     Behaviour,
@@ -264,7 +265,7 @@ def _claim(terms: Terms, pod: PodFacts, subject: Subject, claim: Claim) -> Claim
         aligned = promised(terms.node, pod.requested, container)
     return replace(
         found,
-        memory_high_bytes=_least_high_bytes(subject, container, terms.settings, terms.versions),
+        memory_high_bytes=_least_high_bytes(terms, pod, subject, container),
         hugepages=_huge_pages(subject, container),
         alignments=aligned.alignments,
         preferences=aligned.preferences,
@@ -498,29 +499,28 @@ def _with_kept(claim: Claim, subject: Subject) -> Claim:
     return replace(claim, kept_quota_us=quota_us)
 
 
-_QOS = GATE["MemoryQoS"]
+def _least_high_bytes(terms: Terms, pod: PodFacts, subject: Subject, container: Container) -> int | None:
+    """Return how low ``memory.high`` of a container may be: what a kubelet of its release and gates asks for.
 
-
-def _least_high_bytes(subject: Subject, container: Container, known: Settings, versions: Versions) -> int | None:
-    """Return how low ``memory.high`` of a container may be, by the kubelet's release and gates.
-
-    Without MemoryQoS a kubelet asks for none. With it the formula differs from release to release, and each leaves the
-    file alone where its result is no more than the request: so much no container is slowed down by. What a runtime was
-    told beside (``unified`` of its specification, as NRI plugins write it) is what was asked for last.
-    Source: KEP-2570; kubernetes ``pkg/kubelet/kuberuntime/kuberuntime_container_linux.go`` (``MemoryHigh``).
+    What a runtime was told beside (``unified`` of its specification, as kubelets with MemoryQoS and NRI plugins have it
+    written) is what was asked for last. Where the result depends on the node's memory it is more than the request.
+    Source: docs/facts.md K-high; :func:`toolkit.allocation.cgroup_values.memory_high`.
 
     :returns: :data:`NO_LIMIT`: only ``max``; ``None``: nothing is known about it.
     """
     runtime, told = subject.runtime, asked_of(subject).memory_high_bytes
     if told is not None:
         return told
-    if known.problem or runtime is None or runtime.asked is None:
+    if terms.settings.problem or runtime is None or runtime.asked is None:
         return None  # what a runtime was told that does not say it may be anything
-    unknown = _QOS.name not in known.given.given and versions.unknown(_QOS.by_default, subject.pod_uid)
-    if not (unknown or known.config.feature_gates[_QOS.name]):
+    config = terms.settings.config
+    asked = {memory_high(container, config.of_series(series)) for series in terms.versions.possible(pod.uid)}
+    if asked == {NO_LIMIT}:
         return NO_LIMIT
-    request = container.resources.requests.get(MEMORY, container.limit(MEMORY))
-    return request.value if request else None
+    if None in asked:
+        request = container.resources.requests.get(MEMORY, container.limit(MEMORY))
+        return request.value or None
+    return min(one for one in asked if one is not None and one != NO_LIMIT)
 
 
 class Versions:
@@ -545,6 +545,14 @@ class Versions:
             return behaviour.of(self.said)
         written = ALLOCATED_STATE.since if uid in self._allocated else None
         return behaviour.at_least(max(self._least, written or (0, 0)))
+
+    def possible(self, uid: str) -> tuple[Series, ...]:
+        """Return the series of which the kubelet may be. :param uid: of a pod that it runs."""
+        if self.said is not None:
+            return (self.said,)
+        written = ALLOCATED_STATE.since if uid in self._allocated else None
+        oldest = max(self._least, written or (0, 0), OLDEST)
+        return tuple((NEWEST[0], minor) for minor in range(oldest[1], NEWEST[1] + 1))
 
     def unknown(self, behaviour: Behaviour, uid: str) -> bool:
         """Whether a kubelet that nothing could ask may do that or not."""

@@ -209,6 +209,20 @@ def test_devices_that_are_taken_are_not_given_again(tmp_path: Path) -> None:
     assert (pods["second"]["admitted"], pods["second"]["reason"]) == (False, "TopologyAffinityError")
 
 
+def test_a_free_device_of_an_old_kubelet_is_planned_beside_those_in_use(tmp_path: Path) -> None:
+    """Before v1.23 nothing says where it sits, and one on no node, beside one on node 1, would fit no pod."""
+    files = capture("B1-5")
+    configure(files, 'full-pcpus-only: "true"', 'full-pcpus-only: "false"')
+    device_state(files, {"1": ["n0"]}, "n0", "n1")
+    with part(files, "podresources.json") as said:
+        said["GetAllocatableResources"] = None
+    (tmp_path / "new.yaml").write_text(WANTS.replace("NAME", "first"))
+    ended = pinproof("plan", "--capture", written(files, tmp_path / "c"), "--pods", tmp_path / "new.yaml", "--json")
+    pods = {pod["name"]: pod for pod in json.loads(ended.stdout)[0]["plan"]["pods"]}
+    assert pods["first"]["containers"][0]["assigned"] in ("6", "7")
+    assert "planned as if on NUMA node 1, where those in use are: first" in ended.stderr
+
+
 @pytest.mark.parametrize("form", ["V1", "unread", "torn"])
 def test_devices_are_known_by_older_files_and_by_pod_resources(tmp_path: Path, form: str) -> None:
     """Lists without NUMA nodes, before v1.20; where the file makes no sense the other word counts."""
