@@ -18,17 +18,19 @@ from validators.queries import timeline, view
 from validators.wording import listed, seconds
 
 
-def given_early(one: Held, claims: ClaimSet, evidence: Evidence) -> str:
+def given_early(one: Held, claims: ClaimSet, end_ns: int) -> str:
     """Return to what a claim's CPUs were given, and how long before it ended; empty: they were not its own.
 
     ``it is ending; the kubelet gave its CPU 1 to ex42/main 1.1 s before``.
+
+    :param end_ns: of its life, or of the window.
     """
     if one.why is not Why.TAKEN or one.cpus is None:
         return ""
-    cpus, over = one.cpus, one.to_ns <= evidence.duration_ns
+    cpus, over = one.cpus, one.to_ns <= end_ns
     owners = sorted(claim.name for claim in claims.claims if claim.name != one.claim and _owns(claim, cpus))
     whose = listed(owners or ["another pod"])
-    lasted = seconds(min(one.to_ns, evidence.duration_ns) - one.from_ns)
+    lasted = seconds(min(one.to_ns, end_ns) - one.from_ns)
     when = f"{lasted} before" if over else f"{lasted} before this window ended, and it still runs"
     return f"it is ending; the kubelet gave its {cpus_text(cpus)} to {whose} {when}"
 
@@ -38,7 +40,10 @@ def early_of(names: frozenset[str], cpus: CpuSet, claims: ClaimSet, evidence: Ev
     told = {
         one.claim: text
         for one in timeline.owed(evidence)
-        if one.claim in names and one.cpus and one.cpus & cpus and (text := given_early(one, claims, evidence))
+        if one.claim in names
+        and one.cpus
+        and one.cpus & cpus
+        and (text := given_early(one, claims, evidence.duration_ns))
     }
     return "; ".join(f"{name}: {told[name]}" for name in sorted(told))
 
@@ -48,7 +53,7 @@ def with_early(verdict: Verdict, cpus: CpuSet, claims: ClaimSet, evidence: Evide
     if verdict.outcome is not Outcome.FAILED:
         return verdict
     rows = (one for one in timeline.owed(evidence) if one.claim == verdict.subject and one.cpus and one.cpus & cpus)
-    text = next((text for one in rows if (text := given_early(one, claims, evidence))), "")
+    text = next((text for one in rows if (text := given_early(one, claims, evidence.duration_ns))), "")
     return replace(verdict, reason=f"{verdict.reason}; {text}") if text else verdict
 
 

@@ -5,16 +5,16 @@ Source: docs/facts.md K-kubelet-1; cri-o ``server/container_update_resources.go`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Evidence, ThreadMask
+from toolkit.model.evidence import ThreadMask
 from toolkit.model.layers import ApiCpus, Layer, LayerView
 from toolkit.model.runtimes import SETUP_NS
-from validators.queries import file_history, view
+from validators.queries import file_history
+from validators.queries.life import STARTS, Life
 
 FOLLOWS_NS = SETUP_NS + 3_000_000_000
 """So long after it wrote a cgroup a runtime may say so: its program has to return, and each layer is read by itself."""
@@ -106,23 +106,24 @@ def carried_out(asked: CpuSet, has: CpuSet, online: CpuSet) -> bool:
     return has in (asked, asked & online)
 
 
-def claim_layers(claim: Claim, evidence: Evidence, rows: list[LayerView], masks: list[ThreadMask]) -> ClaimLayers:
-    """Put together what was stated of a claim. :param rows: the layers' of it. :param masks: of its threads."""
-    made = _made(claim, evidence)
-    making = _granted(claim, evidence, ())
+def claim_layers(life: Life) -> ClaimLayers:
+    """Put together what was stated of a claim in a life."""
+    made = [t.end_at_ns for t in life.transitions if t.what in STARTS]
+    making = _granted(life, ())
     return ClaimLayers(
-        state=_stretches(rows, Layer.CHECKPOINT),
-        api=_stretches(rows, Layer.POD_RESOURCES),
-        plugin=_stretches(rows, Layer.PLUGIN),
-        asked=_stretches(rows, Layer.RUNTIME),
-        cgroup=_granted(claim, evidence, [end_ns + SETUP_NS for end_ns in made]) if made else making,
+        state=_stretches(life.layers, Layer.CHECKPOINT),
+        api=_stretches(life.layers, Layer.POD_RESOURCES),
+        plugin=_stretches(life.layers, Layer.PLUGIN),
+        asked=_stretches(life.layers, Layer.RUNTIME),
+        cgroup=_granted(life, [end_ns + SETUP_NS for end_ns in made]) if made else making,
         making=making,
-        masks=_present(made, masks),
-        api_cpus=next((row.api_cpus for row in reversed(rows) if row.api_cpus is not None), None),
+        # The threads of a cgroup before this one say nothing about it.
+        masks=[mask for mask in life.masks if mask.first_at_ns >= max(made, default=0)],
+        api_cpus=next((row.api_cpus for row in reversed(life.layers) if row.api_cpus is not None), None),
     )
 
 
-def _stretches(rows: list[LayerView], layer: Layer) -> list[Stretch]:
+def _stretches(rows: Sequence[LayerView], layer: Layer) -> list[Stretch]:
     found: list[Stretch] = []
     before: CpuSet | None = None
     for row in sorted((row for row in rows if row.layer is layer), key=lambda row: row.at_ns):
@@ -134,34 +135,23 @@ def _stretches(rows: list[LayerView], layer: Layer) -> list[Stretch]:
     return found
 
 
-def _present(made: list[int], masks: list[ThreadMask]) -> list[ThreadMask]:
-    """Leave out the threads of a cgroup before this one: what they held says nothing about the present one."""
-    begun_ns = max(made, default=0)
-    return [mask for mask in masks if mask.first_at_ns >= begun_ns]
-
-
-def _made(claim: Claim, evidence: Evidence) -> list[int]:
-    """Return when a cgroup of the claim was ready."""
-    return [t.end_at_ns for t in view.changes_of(claim.name, evidence.transitions) if t.what in file_history.STARTS]
-
-
-def _granted(claim: Claim, evidence: Evidence, made: Iterable[int]) -> list[Stretch]:
+def _granted(life: Life, made: Iterable[int]) -> list[Stretch]:
     """The cgroup's CPUs as the kernel grants them; readings while it was being made are left out.
 
     :param made: when it was ready, for each time that it was made.
     """
     readings = [
         (at_ns, files.cpus if files.cpus_effective is None else files.cpus_effective)
-        for at_ns, files in file_history.readings(evidence, claim.cgroup)
+        for at_ns, files in file_history.readings(life.evidence, life.claim.cgroup, life.end_ns)
         if all(not at_ns <= end_ns for end_ns in made)
     ]
     known = [(at_ns, cpus) for at_ns, cpus in readings if cpus is not None]
-    unread_ns = file_history.unread_ns(evidence)
+    unread_ns = file_history.unread_ns(life.evidence)
     found: list[Stretch] = []
     for index, (at_ns, cpus) in enumerate(known):
         # Only readings that differ are kept: what was read last holds until the next.
         changes = index + 1 < len(known)
-        until_ns = known[index + 1][0] if changes else evidence.duration_ns
+        until_ns = known[index + 1][0] if changes else life.end_ns
         sure_ns = max(at_ns, until_ns - unread_ns) if changes else until_ns
         if found and found[-1].cpus == cpus:
             found[-1] = replace(found[-1], last_ns=until_ns, sure_ns=sure_ns)

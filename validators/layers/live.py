@@ -8,21 +8,19 @@ by what each said within :data:`GUARD_NS` of the other. Source: docs/facts.md K-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Evidence
-from toolkit.model.held import Held
 from toolkit.model.layers import ApiCpus, Layer
 from toolkit.model.state_files import CPU_FILE
 from toolkit.model.verdict import Measure, Outcome, Verdict, together
 from validators.layers import metrics, owed, picture
 from validators.layers.claim_layers import FOLLOWS_NS, ClaimLayers, Stretch, carried_out, claim_layers
 from validators.layers.owed import Finding
-from validators.queries import file_history, hotplug, timeline, view, writers
-from validators.queries.earlier_life import EarlierLife, earlier_life
+from validators.queries import file_history, hotplug, view, writers
+from validators.queries.life import Life, lives
 from validators.wording import moment, seconds
 
 GUARD_NS = 3 * view.NANOSECONDS
@@ -40,9 +38,9 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
     verdicts = []
     for claim in claims.claims:
         if view.is_workload(claim):
-            life = earlier_life(claim, claims, evidence)
-            found = [_present(rule, claim, claims, evidence if life is None else life.after(evidence))]
-            found += [] if life is None else [_earlier(rule, life)]
+            now, before = lives(claim, claims, evidence)
+            found = [_present(rule, now, claims)]
+            found += [] if before is None else [_earlier(rule, before, claims)]
             known = [verdict for verdict in found if verdict is not None]
             verdicts += [together(known)] if known else []
     verdicts += metrics.check_live(rule, evidence)
@@ -52,46 +50,41 @@ def check(rule: str, claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...
     return (Verdict(rule=rule, subject="node", outcome=Outcome.SKIPPED, reason=reason, measures={}),)
 
 
-def _present(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict | None:
-    layers = _layers(claim, evidence)
+def _present(rule: str, life: Life, claims: ClaimSet) -> Verdict | None:
+    layers = _layers(life)
     if layers is None:
         return None
-    verdict = _judge(rule, claim, claims, evidence, layers)
-    read = view.by_claim(evidence.thread_masks).get(claim.name)
-    return verdict if read else _without_threads(claim, evidence, verdict)
+    verdict = _judge(rule, life, claims, layers)
+    return verdict if life.masks else _without_threads(life, verdict)
 
 
-def _earlier(rule: str, life: EarlierLife) -> Verdict | None:
+def _earlier(rule: str, life: Life, claims: ClaimSet) -> Verdict | None:
     """Judge the life before, of which no thread need have been read, if its cgroup was."""
-    layers = _layers(life.claim, life.evidence)
+    layers = _layers(life)
     if layers is None or not layers.cgroup:
         return None
-    return life.named(_judge(rule, life.claim, life.claims, life.evidence, layers))
+    return life.named(_judge(rule, life, claims, layers))
 
 
-def _layers(claim: Claim, evidence: Evidence) -> ClaimLayers | None:
+def _layers(life: Life) -> ClaimLayers | None:
     """Return what the layers state of a claim; ``None``: nothing."""
-    rows = view.by_claim(evidence.layers).get(claim.name, [])
-    if not any(row.cpus is not None for row in rows):
-        return None
-    return claim_layers(claim, evidence, rows, view.by_claim(evidence.thread_masks).get(claim.name, []))
+    return claim_layers(life) if any(row.cpus is not None for row in life.layers) else None
 
 
-def _without_threads(claim: Claim, evidence: Evidence, verdict: Verdict) -> Verdict:
+def _without_threads(life: Life, verdict: Verdict) -> Verdict:
     """What is promised holds only if threads hold it, and nothing read one: undecided where ``affinity-mask`` is, too.
 
     One that came or went was gone between two readings. A container that slept for the whole window has threads all the
     same: that none ran is no doubt here.
     """
-    if verdict.outcome is not Outcome.PASSED or claim.cpus is None or view.passing(claim, evidence):
+    if verdict.outcome is not Outcome.PASSED or life.claim.cpus is None or life.passing:
         return verdict
     reason = f"{verdict.reason}; no thread of it was read: whether {Layer.OBSERVED} agrees is not known"
     return replace(verdict, outcome=Outcome.UNDECIDED, reason=reason)
 
 
-def _judge(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, layers: ClaimLayers) -> Verdict:
-    back = view.by_claim(timeline.owed(evidence)).get(claim.name, [])
-    forgotten = view.by_claim(timeline.forgotten(evidence)).get(claim.name, [])
+def _judge(rule: str, life: Life, claims: ClaimSet, layers: ClaimLayers) -> Verdict:
+    claim, evidence = life.claim, life.evidence
     limit_ns = int((claims.reconcile_period_s or 0.0) * view.NANOSECONDS) + _slack_ns(evidence)
     held = CpuSet.union(mask.cpus_allowed for mask in layers.masks)
     by_layer = {
@@ -107,19 +100,15 @@ def _judge(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, layers
     # Without the runtime's word drift looks like lag: what is must be what was promised within the bound.
     pairs = [Layer.RUNTIME, Layer.POD_RESOURCES] if layers.asked else [Layer.CGROUP, Layer.POD_RESOURCES]
     findings = [
-        *owed.forgotten(forgotten, evidence, limit_ns, measures),
-        *owed.overlap(back, layers, claims, evidence, measures),
-        *(
-            finding
-            for lower in pairs
-            for finding in _lag(layers, lower, claim, evidence, limit_ns, measures, dated=back)
-        ),
+        *owed.forgotten(life, limit_ns, measures),
+        *owed.overlap(life, layers, claims, measures),
+        *(finding for lower in pairs for finding in _lag(layers, lower, life, limit_ns, measures)),
         *_pool_as_own(layers, claim, limit_ns),
-        *(_drift(claim, evidence, layers, limit_ns, measures) if layers.asked else ()),
-        *_pinned(claim, evidence, layers, measures),
-        *_unread(claim, evidence, layers),
+        *(_drift(life, layers, limit_ns, measures) if layers.asked else ()),
+        *_pinned(life, layers, measures),
+        *_unread(life, layers),
         *_held(claim, evidence, layers, measures),
-        *_mems(claim, evidence),
+        *_mems(life),
     ]
     spoke = [name for name, cpus in by_layer.items() if cpus is not None]
     for outcome in (Outcome.FAILED, Outcome.UNDECIDED):
@@ -136,20 +125,12 @@ def _judge(rule: str, claim: Claim, claims: ClaimSet, evidence: Evidence, layers
     return Verdict(rule=rule, subject=claim.name, outcome=Outcome.PASSED, reason=reason, measures=measures)
 
 
-def _lag(
-    layers: ClaimLayers,
-    lower: Layer,
-    claim: Claim,
-    evidence: Evidence,
-    limit_ns: int,
-    measures: dict[str, Measure],
-    *,
-    dated: Sequence[Held],
-) -> list[Finding]:
+def _lag(layers: ClaimLayers, lower: Layer, life: Life, limit_ns: int, measures: dict[str, Measure]) -> list[Finding]:
     """What the state file promised against what carries it out at the end of a period, at any time of the window.
 
-    :param dated: what it must give back, and since when that is so: also where the window does not reach back so far.
+    Since when something must be given back is known also where the window does not reach back so far.
     """
+    claim, evidence = life.claim, life.evidence
     carries = {Layer.RUNTIME: layers.asked, Layer.POD_RESOURCES: layers.api, Layer.CGROUP: layers.cgroup}[lower]
     found: list[Finding] = []
     for promised in layers.state:
@@ -175,7 +156,7 @@ def _lag(
                 found.append((Outcome.PASSED, f"{text}; it may have more than it has: growing late is no fault"))
             elif old:
                 found.append((Outcome.PASSED, f"{text}; {OLD_WORD}"))
-            elif lasted_ns <= limit_ns and last and since_ns <= 0 and not dated:
+            elif lasted_ns <= limit_ns and last and since_ns <= 0 and not life.owed:
                 found.append((Outcome.UNDECIDED, f"{text}, or longer: {TOO_SHORT} a reconcile, which may take {bound}"))
             elif lasted_ns <= limit_ns:
                 found.append((Outcome.PASSED, f"{text}; a reconcile may take {bound}{UNSEEN if last else ''}"))
@@ -208,17 +189,18 @@ def _pool_as_own(layers: ClaimLayers, claim: Claim, limit_ns: int) -> list[Findi
     return [(outcome, text)]
 
 
-def _unread(claim: Claim, evidence: Evidence, layers: ClaimLayers) -> list[Finding]:
+def _unread(life: Life, layers: ClaimLayers) -> list[Finding]:
     """Nothing is known of what the cgroup has; one that came or went may have been gone before it was read."""
-    if layers.cgroup or view.passing(claim, evidence) or not (layers.state or layers.plugin or layers.asked):
+    if layers.cgroup or life.passing or not (layers.state or layers.plugin or layers.asked):
         return []
-    return [(Outcome.UNDECIDED, f"the CPU set of {claim.cgroup} was not read")]
+    return [(Outcome.UNDECIDED, f"the CPU set of {life.claim.cgroup} was not read")]
 
 
-def _pinned(claim: Claim, evidence: Evidence, layers: ClaimLayers, measures: dict[str, Measure]) -> list[Finding]:
+def _pinned(life: Life, layers: ClaimLayers, measures: dict[str, Measure]) -> list[Finding]:
     """What a program beside the kubelet has decided against what is, at any time of the window."""
+    claim, evidence = life.claim, life.evidence
     found: list[Finding] = []
-    words = [word for word in layers.plugin if word.first_ns <= evidence.duration_ns]
+    words = [word for word in layers.plugin if word.first_ns <= life.end_ns]
     for number, run in enumerate(layers.cgroup):
         # What the program says just after the window it may have written in it.
         wrote = any(
@@ -235,14 +217,16 @@ def _pinned(claim: Claim, evidence: Evidence, layers: ClaimLayers, measures: dic
             # what is otherwise, and read so again, was written by something else since.
             said_ns = said.last_ns - said.first_ns if unread else until_ns - said.first_ns
             text = (
-                f"{claim.pinned_by} and {Layer.CGROUP} differ {_when(run, evidence)}: CPUs {said.cpus or 'none'}, said "
+                f"{claim.pinned_by} and {Layer.CGROUP} differ {_when(run, life)}: CPUs {said.cpus or 'none'}, said "
                 f"for {seconds(said_ns)}, against {run.cpus or 'none'}"
             )
             if said_ns <= FOLLOWS_NS or until_ns - since_ns < CONFIRM_NS:
                 found.append(_not_yet(said, text, followed=said_ns > FOLLOWS_NS, last=last))
                 continue
             after_ns = layers.cgroup[number - 1].first_ns if number else writers.EVER_NS
-            author = writers.of(claim, evidence, writers.CPUS, measures, seen_ns=run.first_ns, after_ns=after_ns)
+            author = writers.of(
+                claim, evidence, writers.CPUS, measures, seen_ns=run.first_ns, after_ns=after_ns, end_ns=life.end_ns
+            )
             found.append((Outcome.FAILED, f"{text} (bound {seconds(FOLLOWS_NS)}){author}"))
     return found
 
@@ -266,10 +250,9 @@ def _not_yet(said: Stretch, text: str, *, followed: bool, last: bool) -> Finding
     return Outcome.PASSED, f"{text}; it may follow within {seconds(FOLLOWS_NS)}{UNSEEN if last else ''}"
 
 
-def _drift(
-    claim: Claim, evidence: Evidence, layers: ClaimLayers, limit_ns: int, measures: dict[str, Measure]
-) -> list[Finding]:
+def _drift(life: Life, layers: ClaimLayers, limit_ns: int, measures: dict[str, Measure]) -> list[Finding]:
     """What was asked for against what is: a difference is another program's write, or the kernel's."""
+    claim, evidence = life.claim, life.evidence
     for number, run in enumerate(layers.cgroup):
         online = _online(evidence, run.first_ns)
         for one in layers.asked:
@@ -277,12 +260,12 @@ def _drift(
                 continue
             if layers.is_old(one, run, limit_ns, online):
                 continue
-            last = one is layers.asked[-1] and run.last_ns >= evidence.duration_ns
+            last = one is layers.asked[-1] and run.last_ns >= life.end_ns
             outcome, why = _apart(run, one, last=last)
             if outcome is Outcome.PASSED and not last:
                 continue
             text = (
-                f"{Layer.RUNTIME} and {Layer.CGROUP} differ {_when(run, evidence)}: CPUs {one.cpus} asked for against "
+                f"{Layer.RUNTIME} and {Layer.CGROUP} differ {_when(run, life)}: CPUs {one.cpus} asked for against "
                 f"{run.cpus or 'none'}"
             )
             if run.cpus < one.cpus:
@@ -290,7 +273,9 @@ def _drift(
             if outcome is Outcome.PASSED:
                 return [(outcome, f"{text}{why}")]
             after_ns = layers.cgroup[number - 1].first_ns if number else writers.EVER_NS
-            writer = writers.of(claim, evidence, writers.CPUS, measures, seen_ns=run.first_ns, after_ns=after_ns)
+            writer = writers.of(
+                claim, evidence, writers.CPUS, measures, seen_ns=run.first_ns, after_ns=after_ns, end_ns=life.end_ns
+            )
             return [(outcome, f"{text}{why}{writer}")]
     return []
 
@@ -340,8 +325,9 @@ def _held(claim: Claim, evidence: Evidence, layers: ClaimLayers, measures: dict[
     return []
 
 
-def _mems(claim: Claim, evidence: Evidence) -> list[Finding]:
-    readings = [files.mems_effective for _, files in file_history.readings(evidence, claim.cgroup)]
+def _mems(life: Life) -> list[Finding]:
+    claim = life.claim
+    readings = [files.mems_effective for _, files in file_history.readings(life.evidence, claim.cgroup, life.end_ns)]
     known = [mems for mems in readings if mems is not None]
     if not claim.mems or not known or known[-1] == claim.mems:
         return []
@@ -361,7 +347,7 @@ def _online(evidence: Evidence, at_ns: int) -> CpuSet:
     return cpus
 
 
-def _when(run: Stretch, evidence: Evidence) -> str:
-    if run.last_ns >= evidence.duration_ns:
+def _when(run: Stretch, life: Life) -> str:
+    if run.last_ns >= life.end_ns:
         return f"from {moment(run.first_ns)} on" if run.first_ns > 0 else "in the whole window"
     return f"from {moment(run.first_ns)} to {moment(run.last_ns)}"

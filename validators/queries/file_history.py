@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import CgroupFiles, Evidence, Transition
 from toolkit.model.runtimes import SETUP_NS
 from toolkit.text.wording import first_of
 from toolkit.timeline.saved import PLANNED_CAUSES
 from validators.queries import cpus_in_time, view
+from validators.queries.life import STARTS, Life
 
 GAP_LIMIT_NS = 3 * view.NANOSECONDS
 """Control files are read once a second, or when they are written to; where nothing looked for three times as long, a
@@ -23,9 +23,6 @@ change may have been put back unseen."""
 SWEPT_LIMIT_NS = 45 * view.NANOSECONDS
 """Where every write is reported, all files are read every 30 s at least (a node with hundreds of claims), and on a busy
 machine half of that later."""
-STARTS = frozenset({"cgroup-made", "claim-added", "restart"})
-ENDS = frozenset({"cgroup-gone", "claim-removed"})
-"""After these nothing of what was promised before has to hold any more."""
 Problem = Callable[[CgroupFiles, CpuSet | None], str]
 """What is wrong with a reading, by the CPU set that was promised at its time; empty: nothing."""
 
@@ -61,39 +58,40 @@ def unread_ns(evidence: Evidence) -> int:
     return gap_ns
 
 
-def readings(evidence: Evidence, cgroup: str) -> list[tuple[int, CgroupFiles]]:
-    """Return the distinct readings of a cgroup in order of time since the window opened."""
+def readings(evidence: Evidence, cgroup: str, end_ns: int | None = None) -> list[tuple[int, CgroupFiles]]:
+    """Return the distinct readings of a cgroup in order of time since the window opened.
+
+    :param end_ns: when it was gone; ``None``: it outlived the window.
+    """
     first, last = view.files_of(evidence.files_before, cgroup), view.files_of(evidence.files_after, cgroup)
     during = [(row.at_ns, row) for row in _between(evidence, cgroup)]
     found = [] if first is None else [(0, first)]
     found += sorted(during, key=lambda entry: entry[0])
-    return found if last is None else [*found, (evidence.duration_ns, last)]
+    return found if last is None else [*found, (evidence.duration_ns if end_ns is None else end_ns, last)]
 
 
 def _between(evidence: Evidence, cgroup: str) -> Sequence[CgroupFiles]:
     return view.files_by_cgroup(evidence.files_during).get(cgroup.rstrip("/") or "/", ())
 
 
-def deviations(
-    claim: Claim, evidence: Evidence, problem: Problem, cgroup: str = "", *, ends: bool = False
-) -> tuple[Deviation, ...]:
-    """Return when the files were not as promised between the two ends of the window.
+def deviations(life: Life, problem: Problem, cgroup: str = "", *, ends: bool = False) -> tuple[Deviation, ...]:
+    """Return when the files were not as promised between the two ends of a claim's life in the window.
 
     :param cgroup: another one than the claim's own.
     :param ends: also where nothing was read in between: the caller does not judge both ends by themselves.
     """
-    if not ends and not any(0 < row.at_ns < evidence.duration_ns for row in _between(evidence, cgroup or claim.cgroup)):
+    cgroup = cgroup or life.claim.cgroup
+    if not ends and not any(0 < row.at_ns < life.end_ns for row in _between(life.evidence, cgroup)):
         return ()  # nothing changed in between
-    history = readings(evidence, cgroup or claim.cgroup)
-    transitions = view.changes_of(claim.name, evidence.transitions)
-    changes = view.mask_changes(claim.name, transitions)
+    history = readings(life.evidence, cgroup, life.end_ns)
+    changes = view.mask_changes(life.claim.name, life.transitions)
     found: list[Deviation] = []
     open_text, opened, after, sound = "", 0, 0, True
     before = 0
     for at_ns, files in history:
         epoch = sum(change.end_at_ns <= at_ns for change in changes)
-        promised = cpus_in_time.promised(claim, changes, epoch, at_ns, files, evidence)
-        text = "" if explained(at_ns, transitions, changes) else problem(files, promised)
+        promised = cpus_in_time.promised(life, changes, epoch, at_ns, files)
+        text = "" if explained(at_ns, life.transitions, changes) else problem(files, promised)
         if text != open_text:
             if open_text:
                 found.append(_deviation(open_text, after, opened, at_ns, sound))
@@ -116,12 +114,12 @@ def explained(at_ns: int, transitions: Iterable[Transition], changes: Iterable[T
     )
 
 
-def lives(claim: Claim, evidence: Evidence) -> str:
+def lives(transitions: Iterable[Transition]) -> str:
     """Return when the claim's cgroup was deleted and made, for the end of a sentence; empty where neither happened."""
     words = {"cgroup-gone": "deleted", "cgroup-made": "made again"}
     events = sorted(
         (change.start_at_ns, words[change.what])
-        for change in view.changes_of(claim.name, evidence.transitions)
+        for change in transitions
         if change.what in words and change.cause not in PLANNED_CAUSES
     )
     if not events:

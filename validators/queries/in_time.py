@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim
-from toolkit.model.evidence import CgroupFiles, Evidence, Transition
+from toolkit.model.evidence import CgroupFiles, Transition
 from toolkit.model.evidence.following import UNREAD_NS
 from toolkit.model.runtimes import SETUP_NS
-from validators.queries import file_history
+from validators.queries.life import STARTS, Life
 
 
 def promised_at(at_ns: int, promised: tuple[ClaimChange, ...]) -> tuple[Claim, ...]:
@@ -28,11 +28,11 @@ def promised_at(at_ns: int, promised: tuple[ClaimChange, ...]) -> tuple[Claim, .
     )
 
 
-def read_at(first: CgroupFiles | None, evidence: Evidence) -> int:
+def read_at(first: CgroupFiles | None, life: Life) -> int:
     """Return when a cgroup was read first: when the window opened, or when its claim began to be watched in it."""
-    return 0 if first is None else min(max(0, first.at_ns - evidence.start_monotonic_ns), evidence.duration_ns)
+    return 0 if first is None else min(max(0, first.at_ns - life.evidence.start_monotonic_ns), life.end_ns)
 
 
 def made_later(at_ns: int, transitions: Iterable[Transition]) -> bool:
     """Return whether the cgroup came after that moment: it was not there to be read."""
-    return any(change.what in file_history.STARTS and change.start_at_ns >= at_ns for change in transitions)
+    return any(change.what in STARTS and change.start_at_ns >= at_ns for change in transitions)

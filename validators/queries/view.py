@@ -16,7 +16,6 @@ from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, Coverage, Evidence, Intruder, Transition
 from toolkit.model.evidence.following import NOT_RECORDED
-from toolkit.model.layers import Layer
 from toolkit.model.verdict import Measure, Offender
 from toolkit.timeline.saved import set_changes
 from validators.queries.memo import memoised
@@ -227,22 +226,6 @@ def by_systemd(evidence: Evidence, cgroup: str) -> bool:
     """Return whether systemd wrote a cgroup's limits."""
     found = files_of(evidence.files_before, cgroup) or files_of(evidence.files_after, cgroup)
     return systemd_wrote(cgroup, CgroupManager.UNKNOWN if found is None else found.manager)
-
-
-def layered(claim: Claim, evidence: Evidence) -> bool:
-    """Return whether layers of a node that is followed state the claim's CPUs: ``layers-agree`` judges them in time.
-
-    A container that came or went within the window may be gone before any layer was read of it: its pool's promise may
-    have grown meanwhile, which nothing has to follow at once.
-    """
-    return evidence.following is not None and (passing(claim, evidence) or claim.name in _stated(evidence))
-
-
-@memoised
-def _stated(evidence: Evidence) -> frozenset[str]:
-    """Return the claims whose CPUs a layer of the node states."""
-    spoken = (row for row in evidence.layers if row.cpus is not None)
-    return frozenset(row.claim for row in spoken if row.layer in (Layer.CHECKPOINT, Layer.PLUGIN, Layer.RUNTIME))
 
 
 def older_word(claim: Claim, evidence: Evidence) -> str:

@@ -84,18 +84,20 @@ def of(
     seen_ns: int,
     after_ns: int = 0,
     cgroup: str = "",
+    end_ns: int | None = None,
 ) -> str:
     """Return the author, for the end of a sentence, or why none is known. The author is among the measures, too.
 
     :param files: names that the value has, in both hierarchies.
     :param seen_ns: the first reading with the wrong value. :param after_ns: the reading before it, which was right;
         :data:`EVER_NS`: there was none.
-    :param cgroup: another one than the claim's own. Empty for a picture of a node: nothing watched.
+    :param cgroup: another one than the claim's own. :param end_ns: when the cgroup was gone, where it was.
+    Empty for a picture of a node: nothing watched.
     """
     wanted = tuple(files)
     if evidence.picture is not None or not wanted:
         return ""
-    author = _author(cgroup or claim.cgroup, evidence, frozenset(wanted), seen_ns, after_ns)
+    author = _author(cgroup or claim.cgroup, evidence, frozenset(wanted), seen_ns, after_ns, end_ns)
     if author is None:
         why = _why_unknown(evidence, seen_ns, after_ns)
         return f"; which task wrote it is not known: {why}" if why else ""
@@ -307,7 +309,9 @@ class _Author:
     repeats: int
 
 
-def _author(cgroup: str, evidence: Evidence, files: frozenset[str], seen_ns: int, after_ns: int) -> _Author | None:
+def _author(
+    cgroup: str, evidence: Evidence, files: frozenset[str], seen_ns: int, after_ns: int, end_ns: int | None
+) -> _Author | None:
     known = [
         row
         for row in evidence.control_writes or ()
@@ -324,7 +328,7 @@ def _author(cgroup: str, evidence: Evidence, files: frozenset[str], seen_ns: int
         found = [
             author
             for (where, file), writes in _by_file(rows).items()
-            if (author := _changed(writes, *_read(evidence, where, file, seen_ns, after_ns), seen_ns)) is not None
+            if (author := _changed(writes, *_read(evidence, where, seen_ns, after_ns, end_ns), seen_ns)) is not None
         ]
         if found:
             return max(found, key=lambda author: author.row.at_ns)
@@ -339,10 +343,10 @@ def _by_file(rows: Iterable[ControlWrite]) -> dict[tuple[str, str], list[Control
 
 
 def _read(
-    evidence: Evidence, cgroup: str, file: str, seen_ns: int, after_ns: int
+    evidence: Evidence, cgroup: str, seen_ns: int, after_ns: int, end_ns: int | None
 ) -> tuple[CgroupFiles | None, CgroupFiles | None]:
     """Return the last reading that was right, and the one that was not."""
-    history = file_history.readings(evidence, cgroup)
+    history = file_history.readings(evidence, cgroup, end_ns)
     before = [files for at_ns, files in history if at_ns <= after_ns]
     until = [files for at_ns, files in history if at_ns <= seen_ns]
     return before[-1] if before else None, until[-1] if until else None

@@ -16,7 +16,7 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import BandwidthUse, EndedUse, Evidence, UsageBin
 from toolkit.model.verdict import Outcome, Verdict
 from validators.queries import view
-from validators.queries.file_history import ENDS
+from validators.queries.life import ENDS
 from validators.wording import plural, seconds
 
 

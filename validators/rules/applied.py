@@ -16,8 +16,7 @@ from toolkit.model.verdict import Outcome, Verdict, together
 from toolkit.text.wording import and_more, count
 from validators.queries import cpus_in_time, file_history, hotplug, in_time, side, tuned, view, writers
 from validators.queries.compared import Compared, Wrong
-from validators.queries.earlier_life import earlier_life
-from validators.queries.promised_anew import every_version
+from validators.queries.life import Life, lives
 from validators.quota import bandwidth
 from validators.quota.kept import kept, unread
 from validators.rule import Judgement, Rule, RuleDoc, prose
@@ -45,29 +44,28 @@ def _judge_lives(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     """Judge the present life, and what broke a promise of the one before: files of a cgroup that goes are not all read
     to its end, which is no doubt about the claim.
     """
-    present, life = _judge(claim, claims, evidence), earlier_life(claim, claims, evidence)
-    if life is None or life.claim.cgroup == claim.cgroup:
+    now, before = lives(claim, claims, evidence)
+    present = _judge(now, claims)
+    if before is None or before.claim.cgroup == claim.cgroup:
         return present
-    earlier = _judge(life.claim, life.claims, life.evidence)
-    return together([present, life.named(earlier)]) if earlier.outcome is Outcome.FAILED else present
+    earlier = _judge(before, claims)
+    return together([present, before.named(earlier)]) if earlier.outcome is Outcome.FAILED else present
 
 
-def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
-    transitions = view.changes_of(claim.name, evidence.transitions)
-    promised = every_version(claim, claims, evidence)
-    changes = view.mask_changes(claim.name, transitions)
+def _judge(life: Life, claims: ClaimSet) -> Verdict:
+    claim, evidence, promised = life.claim, life.evidence, life.promised(claims)
+    changes = view.mask_changes(claim.name, life.transitions)
     reading, in_setup = Compared(), ""
     for before, files, epoch in ((True, evidence.files_before, 0), (False, evidence.files_after, len(changes))):
         found, when = view.files_of(files, claim.cgroup), "before" if before else "after"
-        at_ns = in_time.read_at(found, evidence) if before else evidence.duration_ns
-        cpus = cpus_in_time.promised(claim, changes, epoch, at_ns, found, evidence)
-        cpus = None if _elsewhere(claim, evidence) else cpus
+        at_ns = in_time.read_at(found, life) if before else life.end_ns
+        cpus = None if _elsewhere(life) else cpus_in_time.promised(life, changes, epoch, at_ns, found)
         one = Compared()
         if found is not None:
             _compare(one, in_time.promised_at(at_ns, promised), found, cpus, before=before)
         # Values that are right while they are being written are right; those that are not yet prove nothing.
-        if (not one.sound and file_history.explained(at_ns, transitions, changes)) or (
-            found is None and in_time.made_later(at_ns, transitions)
+        if (not one.sound and file_history.explained(at_ns, life.transitions, changes)) or (
+            found is None and in_time.made_later(at_ns, life.transitions)
         ):
             in_setup = f"its cgroup was being made or changed {when} the window"
         elif found is None:
@@ -76,8 +74,8 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
             reading.add(one)
     _compare_tuned(reading, claim, evidence)
     reading.measures["files_compared_count"] = reading.compared
-    drifts = _drifts(reading, claim, evidence, promised)
-    lives = file_history.lives(claim, evidence)
+    drifts = _drifts(reading, life, promised)
+    remade = file_history.lives(life.transitions)
     verdict = Judgement(ID, claim.name, reading.measures)
     if drifts and not reading.wrong_before:
         reading.measures["deviations_count"] = len(drifts)
@@ -94,14 +92,14 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
             reading.wrong = list(dict.fromkeys([*earlier, *reading.wrong]))
         more = and_more(len(reading.wrong) - 1, aside=True)
         by = f" (by {claim.pinned_by})" if claim.pinned_by and reading.names[0].startswith("cpuset.cpus") else ""
-        why = by + more + lives + _writer(reading, claim, evidence, drifts) + view.older_word(claim, evidence)
+        why = by + more + remade + _writer(reading, life, drifts) + view.older_word(claim, evidence)
         return verdict(Outcome.FAILED, reading.wrong[0].text + why)
     if reading.unread:  # Files of one cgroup go one after the other, in each hierarchy by itself.
         gone = view.passing_pod(claim, claims, evidence)
         return verdict(Outcome.SKIPPED if gone else Outcome.UNDECIDED, reading.unread[0])
-    if in_setup and not reading.compared and _promises(claim, evidence):
+    if in_setup and not reading.compared and _promises(life):
         # One that came with the last moments of a window is judged in the next one.
-        outcome = Outcome.SKIPPED if view.passing(claim, evidence) else Outcome.UNDECIDED
+        outcome = Outcome.SKIPPED if life.passing else Outcome.UNDECIDED
         return verdict(outcome, f"{in_setup}, and nothing was read at its other end")
     if not reading.compared:
         return verdict(Outcome.SKIPPED, "no control file holds anything that was promised")
@@ -109,19 +107,19 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     between = f", {count(times, 'time')} in between" if times else ""
     ends = "" if evidence.picture else f", before{between} and after"
     beside = side.words(claim, evidence, reading.measures)
-    return verdict(Outcome.PASSED, f"{reading.compared} values read back as promised{ends}{lives}{beside}")
+    return verdict(Outcome.PASSED, f"{reading.compared} values read back as promised{ends}{remade}{beside}")
 
 
-def _promises(claim: Claim, evidence: Evidence) -> bool:
+def _promises(life: Life) -> bool:
     """Return whether a control file holds anything of what was promised."""
-    nothing = CgroupFiles(cgroup=claim.cgroup, at_ns=0)
-    cpus = None if _elsewhere(claim, evidence) else claim.cpus
-    return any(True for _ in _problems(Compared(), (claim,), nothing, cpus))
+    nothing = CgroupFiles(cgroup=life.claim.cgroup, at_ns=0)
+    cpus = None if _elsewhere(life) else life.claim.cpus
+    return any(True for _ in _problems(Compared(), (life.claim,), nothing, cpus))
 
 
-def _elsewhere(claim: Claim, evidence: Evidence) -> bool:
+def _elsewhere(life: Life) -> bool:
     """Return whether no control file of its own has its CPUs, or ``layers-agree`` judges them in time."""
-    return claim.by_mask or view.layered(claim, evidence)
+    return life.claim.by_mask or life.layered
 
 
 def _before_offline(
@@ -137,32 +135,31 @@ def _drifted(drifts: Iterable[file_history.Deviation]) -> list[Wrong]:
     return [Wrong(what=drift.text, when=drift.when) for drift in drifts]
 
 
-def _writer(reading: Compared, claim: Claim, evidence: Evidence, drifts: tuple[file_history.Deviation, ...]) -> str:
+def _writer(reading: Compared, life: Life, drifts: tuple[file_history.Deviation, ...]) -> str:
     """Return the writer of the first wrong value, if the kernel reported it."""
+    claim, evidence = life.claim, life.evidence
     files = _FILES.get(reading.names[0].removesuffix(".effective"), ())
     if reading.wrong_before:
         return writers.of(claim, evidence, files, reading.measures, seen_ns=0, after_ns=writers.EVER_NS)
-    after_ns, seen_ns = (drifts[0].after_ns, drifts[0].from_ns) if drifts else (0, evidence.duration_ns)
-    return writers.of(claim, evidence, files, reading.measures, seen_ns=seen_ns, after_ns=after_ns)
+    after_ns, seen_ns = (drifts[0].after_ns, drifts[0].from_ns) if drifts else (0, life.end_ns)
+    return writers.of(claim, evidence, files, reading.measures, seen_ns=seen_ns, after_ns=after_ns, end_ns=life.end_ns)
 
 
-def _drifts(
-    reading: Compared, claim: Claim, evidence: Evidence, promised: tuple[ClaimChange, ...]
-) -> tuple[file_history.Deviation, ...]:
+def _drifts(reading: Compared, life: Life, promised: tuple[ClaimChange, ...]) -> tuple[file_history.Deviation, ...]:
     """Return when a value was another one between the two ends of the window."""
-    layered = _elsewhere(claim, evidence)
-    wanted = claim.cgroup.rstrip("/") or "/"
+    layered = _elsewhere(life)
+    wanted = life.claim.cgroup.rstrip("/") or "/"
 
     def problem(files: CgroupFiles, cpus: CpuSet | None) -> str:
         cpus = None if layered else cpus
-        at_ns = 0 if files in view.files_by_cgroup(evidence.files_before).get(wanted, ()) else files.at_ns
+        at_ns = 0 if files in view.files_by_cgroup(life.evidence.files_before).get(wanted, ()) else files.at_ns
         problems = _problems(reading, in_time.promised_at(at_ns, promised), files, cpus)
         wrong = [(name, what) for name, what in problems if what]
         reading.names += [name for name, _ in wrong]
         found = [f"{name} was {what}" for name, what in wrong]
         return "; ".join(found)
 
-    return file_history.deviations(claim, evidence, problem)
+    return file_history.deviations(life, problem)
 
 
 def _compare(

@@ -79,7 +79,7 @@ def _judge(
     outside = [row for row in rows if row.outside]
     measures = _measures(claim, allowed, rows, transitions) | _joined(joinings)
     shown = _named(claim, outside, named)
-    verdict = Judgement(ID, claim.name, measures, shown, file_history.lives(claim, evidence))
+    verdict = Judgement(ID, claim.name, measures, shown, file_history.lives(transitions))
     away = _away(left, evidence, elsewhere_ns)
     if left:
         measures |= {"left_count": len(left), "left_ns": elsewhere_ns}
@@ -91,7 +91,7 @@ def _judge(
     if away:
         return verdict(Outcome.FAILED, away)
     if joinings and joinings.outside_ns > most_joining_ns(evidence):
-        always = Judgement(ID, claim.name, measures, joinings.worst, file_history.lives(claim, evidence))
+        always = Judgement(ID, claim.name, measures, joinings.worst, file_history.lives(transitions))
         return always(Outcome.FAILED, _always_joining(claim.cpus, joinings, evidence))
     nested = [row for _, row in below]
     strays = [row for row in nested if row.cpu not in allowed and any(row.steady)]

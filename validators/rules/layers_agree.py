@@ -14,6 +14,7 @@ from toolkit.model.measures import Better, amounts, levels
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.layers import live, picture
 from validators.queries import file_history, hotplug, timeline, view, writers
+from validators.queries.life import whole
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -131,7 +132,7 @@ def _drift(claim: Claim, evidence: Evidence, measures: dict[str, Measure]) -> st
 
     hotplug_ns = None if claim.cpus is None else hotplug.first_change_ns(claim.cpus, evidence)
     for problem, files, changed_ns in ((cpus_differ, writers.CPUS, hotplug_ns), (mems_differ, writers.MEMS, None)):
-        for drift in file_history.deviations(claim, evidence, problem):
+        for drift in file_history.deviations(whole(claim, evidence), problem):
             if changed_ns is not None and drift.from_ns >= changed_ns:
                 continue  # the kernel may have taken them, and given them back
             if drift.sound_before:

@@ -8,6 +8,7 @@ from toolkit.model.measures import Better, amounts, levels, words
 from toolkit.model.runtimes import whole_of
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import file_history, view
+from validators.queries.life import whole
 from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
 from validators.quota.ended import EndedLife, ended_lives, with_ended_lives
@@ -141,7 +142,7 @@ def _had_quota(claim: Claim, claims: ClaimSet, evidence: Evidence, row: Bandwidt
             return ""
         return f"a quota of {bandwidth.shown(files.quota_us, files.period_us)}"
 
-    drifts = file_history.deviations(claim, evidence, problem, row.cgroup, ends=True)
+    drifts = file_history.deviations(whole(claim, evidence), problem, row.cgroup, ends=True)
     return f"{row.cgroup} had {drifts[0].text} {drifts[0].when}" if drifts else ""
 
 

@@ -10,6 +10,7 @@ from toolkit.model.evidence import CpuUse, Evidence, UsageBin
 from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import delay, file_history, view, writers
+from validators.queries.life import ENDS, STARTS
 from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
 from validators.quota.authors import authors
@@ -74,7 +75,10 @@ def _present(claim: Claim, claims: ClaimSet, evidence: Evidence, bins: Mapping[s
         rule=ID,
         subject=claim.name,
         outcome=finding.outcome,
-        reason=finding.reason + author + older + (file_history.lives(claim, evidence) if measures else ""),
+        reason=finding.reason
+        + author
+        + older
+        + (file_history.lives(view.changes_of(claim.name, evidence.transitions)) if measures else ""),
         measures=measures,
     )
 
@@ -131,8 +135,8 @@ def _short_life(claim: Claim, evidence: Evidence, rows: list[CpuUse]) -> Finding
     """
     own = view.level(view.levels_of(claim, evidence), 0)
     changes = view.changes_of(claim.name, evidence.transitions)
-    ends = [t.end_at_ns for t in changes if t.what in file_history.ENDS]
-    began_ns = max([t.start_at_ns for t in changes if t.what in file_history.STARTS] + [0])
+    ends = [t.end_at_ns for t in changes if t.what in ENDS]
+    began_ns = max([t.start_at_ns for t in changes if t.what in STARTS] + [0])
     if own is None or not ends or claim.quota_us is None:
         return None
     spent_ns = sum(row.run_ns for row in rows)

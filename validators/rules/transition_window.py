@@ -13,7 +13,8 @@ from toolkit.model.verdict import Measure, Offender, Outcome, Verdict
 from toolkit.text.wording import count
 from toolkit.timeline.held import Timeline, cpus_of
 from toolkit.timeline.ran import Ran
-from validators.queries import file_history, timeline, view
+from validators.queries import timeline, view
+from validators.queries.life import ENDS
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
 from validators.witness import Witness
 
@@ -28,7 +29,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every claim that changed while it was watched."""
     changes = view.by_claim(change for change in evidence.transitions if change.what not in EVENTS)
     masks = view.by_claim(evidence.thread_masks)
-    ends = view.by_claim(change for change in evidence.transitions if change.what in file_history.ENDS)
+    ends = view.by_claim(change for change in evidence.transitions if change.what in ENDS)
     changed = [claim for claim in claims.claims if claim.name in changes]
     if not changed:
         reason = "no claim changed in the window"

@@ -19,6 +19,7 @@ from toolkit.model.verdict import Outcome
 from toolkit.session.following.layer_history import LayerHistory
 from toolkit.sources.live_source import SourceReading
 from validators.layers.claim_layers import claim_layers
+from validators.queries.life import whole
 
 SECOND = 1_000_000_000
 
@@ -59,7 +60,7 @@ def test_a_state_file_that_was_silent_says_the_same_anew() -> None:
         history.read(one if silent else replace(one, layers=(*one.layers, said)), at_s * SECOND)
 
     rows = [view for view in history.node_evidence(0, 20 * SECOND).layers if view.layer is Layer.CHECKPOINT]
-    layers = claim_layers(Claim(name="be/main", cgroup="/c"), evidence(), rows, [])
+    layers = claim_layers(whole(Claim(name="be/main", cgroup="/c"), replace(evidence(), layers=tuple(rows))))
     assert [(one.first_ns // SECOND, one.last_ns // SECOND) for one in layers.state] == [(2, 4), (12, 14)]
 
 
@@ -259,7 +260,7 @@ def test_a_version_that_becomes_known_is_new_although_the_cpus_are_the_same() ->
         history.read(replace(reading(at_s, "0-1"), layers=(said,)), at_s * SECOND)
 
     rows = list(history.node_evidence(0, 20 * SECOND).layers)
-    layers = claim_layers(Claim(name="be/main", cgroup="/c"), evidence(), rows, [])
+    layers = claim_layers(whole(Claim(name="be/main", cgroup="/c"), replace(evidence(), layers=tuple(rows))))
     assert [(one.first_ns // SECOND, one.last_ns // SECOND) for one in layers.api] == [(2, 14)]
     assert layers.api_cpus is ApiCpus.POOL
 
