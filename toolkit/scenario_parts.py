@@ -12,9 +12,11 @@ from toolkit.kubernetes.documents import quantity
 from toolkit.model.claims import NO_QUOTA
 from toolkit.model.cpu_units import MAX_SHARES, MIN_SHARES
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.scenario import ONLINE
+from toolkit.model.scenario import MEMORY_WORDS, ONLINE
 
 Count = Annotated[int, Field(ge=1, strict=True)]
+_Amount = Annotated[str, Field(pattern="^=")]
+"""What depends on the machine, as under ``resources`` of pods; planning reads it."""
 
 
 class ScenarioPart(BaseModel):
@@ -54,15 +56,27 @@ def _cpu_list(value: object) -> object:
     raise ValueError(f'a CPU list in quotes such as "1,4-5", or {ONLINE}, is expected')
 
 
+def _memory_nodes(value: object) -> object:
+    """Refuse what is neither a list of NUMA nodes nor one of the words."""
+    try:
+        return value if value in MEMORY_WORDS else _cpu_list(value)
+    except ValueError:
+        words = ", ".join(MEMORY_WORDS)
+        raise ValueError(f'a list of NUMA nodes in quotes such as "0-1", or one of {words} is expected') from None
+
+
 def _none(value: object) -> object:
     return NO_QUOTA if value == "none" else value
 
 
 def _bytes(value: object) -> object:
     """Read a limit as pods have it; ``none``: there must be none."""
-    if not isinstance(value, str) or value == "none":
+    if not isinstance(value, str) or value == "none" or value.startswith("="):
         return _none(value)
     return quantity(value).value
+
+
+_OrNone = Annotated[int, Field(ge=NO_QUOTA, strict=True)] | _Amount
 
 
 class ExpectationPart(ScenarioPart):
@@ -76,12 +90,12 @@ class ExpectationPart(ScenarioPart):
     whole_numa_nodes: Count | None = None
     nearest_numa_nodes: StrictBool = False
     sockets: Count | None = None
-    count: Count | None = None
-    mems: Annotated[str, BeforeValidator(_cpu_list)] = ""
-    quota_us: Annotated[int, BeforeValidator(_none), Field(ge=NO_QUOTA, strict=True)] | None = None
-    pod_quota_us: Annotated[int, BeforeValidator(_none), Field(ge=NO_QUOTA, strict=True)] | None = None
-    shares: Annotated[int, Field(ge=MIN_SHARES, le=MAX_SHARES, strict=True)] | None = None
-    memory_max: Annotated[int, BeforeValidator(_bytes), Field(ge=NO_QUOTA, strict=True)] | None = None
+    count: Count | _Amount | None = None
+    mems: Annotated[str, BeforeValidator(_memory_nodes)] = ""
+    quota_us: Annotated[_OrNone, BeforeValidator(_none)] | None = None
+    pod_quota_us: Annotated[_OrNone, BeforeValidator(_none)] | None = None
+    shares: Annotated[int, Field(ge=MIN_SHARES, le=MAX_SHARES, strict=True)] | _Amount | None = None
+    memory_max: Annotated[_OrNone, BeforeValidator(_bytes)] | None = None
 
     @model_validator(mode="after")
     def _says_something(self) -> ExpectationPart:

@@ -102,9 +102,14 @@ class NegativeControl:
 class Expectation:
     """What the node must give a container, written by hand from the specification; empty, ``None``: no matter.
 
+    A number that depends on the machine is an amount in text
+    (``=numa-1``, :mod:`toolkit.session.planning.machine_amounts`).
+
     :param quota_us, pod_quota_us: of the container's and of its pod's cgroup, in a period; -1: none.
     :param shares: its weight as cgroup v1 counts. :param memory_max: limit in bytes; -1: none.
-    :param mems: a list of the NUMA nodes that its memory may live on. :param count: how many CPUs it gets.
+    :param mems: a list of the NUMA nodes that its memory may live on, or one of :data:`MEMORY_WORDS`. Empty: any node
+        where the Memory Manager's policy is not Static, as its documentation says; no matter where it is.
+    :param count: how many CPUs it gets.
     :param cpus: a CPU list, or :data:`ONLINE`. :param same_as: the container that has or had the very same.
     :param cores: on how many cores they lie; ``uncore_caches``, ``numa_nodes`` and ``sockets`` likewise.
     :param whole_numa_nodes: how many NUMA nodes are its own but for reserved CPUs.
@@ -119,18 +124,22 @@ class Expectation:
     whole_numa_nodes: int | None = None
     nearest_numa_nodes: bool = False
     sockets: int | None = None
-    count: int | None = None
+    count: int | str | None = None
     mems: str = ""
-    quota_us: int | None = None
-    pod_quota_us: int | None = None
-    shares: int | None = None
-    memory_max: int | None = None
+    quota_us: int | str | None = None
+    pod_quota_us: int | str | None = None
+    shares: int | str | None = None
+    memory_max: int | str | None = None
 
 
-VALUES = ("count", "mems", "quota_us", "pod_quota_us", "shares", "memory_max")
-"""The parts of an :class:`Expectation` that do not say which CPUs."""
+AMOUNTS = ("count", "quota_us", "pod_quota_us", "shares", "memory_max")
+"""The parts of an :class:`Expectation` that may depend on the machine."""
+VALUES = (*AMOUNTS, "mems")
+"""Those that do not say which CPUs."""
 ONLINE = "online"
 """Every online CPU of the machine."""
+OF_CPUS, ONE, ANY = MEMORY_WORDS = ("cpus", "one", "any")
+"""Memory on the NUMA nodes of the container's CPUs alone; on one node; on any, so that nothing is promised of it."""
 
 
 @stage_value

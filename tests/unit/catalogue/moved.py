@@ -60,6 +60,13 @@ def _values_of(one: ContainerPlan) -> Iterator[tuple[str, ContainerPlan]]:
     yield "doubled weight", replace(one, shares=2 * one.shares)
     if one.memory_limit_bytes:
         yield "doubled memory limit", replace(one, memory_limit_bytes=2 * one.memory_limit_bytes)
+    if one.mems:
+        yield "no memory nodes", replace(one, mems=CpuSet())
+        yield "another memory node", replace(one, mems=CpuSet.parse("63"))
+    else:
+        yield "memory nodes that are not promised", replace(one, mems=CpuSet.parse("0"))
+    if one.isolation is Isolation.CONTAINER:
+        yield "a CPU fewer for owners", replace(one, cpus=one.cpus - CpuSet.of([max(one.cpus)]))
     if one.quota_us == NO_QUOTA and one.isolation is Isolation.CONTAINER:
         yield "a quota on owned CPUs", replace(one, quota_us=100_000)
     if one.quota_us != NO_QUOTA:
@@ -69,8 +76,10 @@ def _values_of(one: ContainerPlan) -> Iterator[tuple[str, ContainerPlan]]:
 
 def _values_of_pod(pod: PodPlan) -> Iterator[tuple[str, PodPlan]]:
     """Yield wrong values of a pod and of all its containers."""
-    for kind in ("doubled weight", "doubled memory limit", "a quota on owned CPUs", "doubled quota", "no quota"):
-        yield kind, replace(pod, containers=tuple(dict(_values_of(one)).get(kind, one) for one in pod.containers))
+    wrong = [dict(_values_of(one)) for one in pod.containers]
+    for kind in sorted({kind for kinds in wrong for kind in kinds}):
+        parts = (kinds.get(kind, one) for kinds, one in zip(wrong, pod.containers, strict=True))
+        yield kind, replace(pod, containers=tuple(parts))
     yield (
         "another quota of pods",
         replace(pod, quota_us=100_000 if pod.quota_us == NO_QUOTA else 2 * (pod.quota_us or 0)),
@@ -84,7 +93,7 @@ def miscalculated(work: Planned) -> Iterator[tuple[str, Planned]]:
     for kind in sorted(kinds):
         wrong = {
             part: replace(
-                plan, pods=tuple(dict(_values_of_pod(pod))[kind] if pod.admitted else pod for pod in plan.pods)
+                plan, pods=tuple(dict(_values_of_pod(pod)).get(kind, pod) if pod.admitted else pod for pod in plan.pods)
             )
             for part, plan in plans.items()
         }

@@ -16,12 +16,14 @@ from tests.unit.catalogue.edits import edits
 from tests.unit.catalogue.moved import displaced, miscalculated, moved
 from tests.unit.catalogue.stand import Stand, stand
 from toolkit.faults.registry import word_of
-from toolkit.model.scenario import NegativeControl
+from toolkit.model.claims import Isolation
+from toolkit.model.scenario import Expectation, NegativeControl
 from toolkit.model.verdict import Outcome
 from toolkit.session.planning.admissions import ADMISSION, admissions
 from toolkit.session.planning.fitting import unmet
 from toolkit.session.planning.judged import EXPECTED, KEPT, STATED, judged
-from toolkit.session.planning.planned import Planned, plan_all
+from toolkit.session.planning.planned import Planned, config_of, plan_all
+from toolkit.session.planning.resizing import containers
 from validators.registry import judge, rule_named
 
 PLACES = {name: place for place, names in dealt().items() for name in names}
@@ -92,22 +94,29 @@ def test_cpus_that_are_moved_are_noticed(name: str) -> None:
     silent += [f"{one}: {key}" for one, key, turned in displaced(work) if not notices(one, turned)]
 
     assert silent == []
-    missed = {kind for kind, turned in miscalculated(work) if not fails(turned)}
-    assert missed == {kind for kind, names in OF_THE_MACHINE.items() if name in names}
+    assert [kind for kind, turned in miscalculated(work) if not fails(turned)] == []
 
 
-_QUOTAS = {"container-scope-numa", "pod-level-pool-released", "pod-level-smt-admit"}
-OF_THE_MACHINE = {
-    "doubled weight": {
-        *("container-scope-numa", "numa-pod-scope-sidecar", "numa-sidecar", "numa-two-containers", "numa-two-pods"),
-        *("pod-level-pool-released", "pod-level-sequential"),
-    },
-    "doubled memory limit": {"memory-group"},
-    "doubled quota": _QUOTAS,
-    "no quota": _QUOTAS,
-}
-"""Wrong values that no scenario notices: what its pods ask for is an amount of the machine (``=numa+1``), and there is
-no value to state. Of all kinds in all scenarios these are 2 in a hundred."""
+STATED_OF_ALL = ("quota_us", "pod_quota_us", "shares", "memory_max")
+
+
+@pytest.mark.parametrize("name", sorted(PLACES))
+def test_each_container_has_its_values_stated(name: str) -> None:
+    """Each quota, weight and limit, how many CPUs are its own, and with the Memory Manager where its memory is."""
+    scenario = scenarios()[name]
+    work = plan_all(scenario, machine(PLACES[name]))
+    given = {one: pair for plan in work.every_plan for one, pair in containers(plan).items()}
+    static = config_of(scenario).memory_manager_policy == "Static"
+    unstated = []
+    for subject, (_, one) in given.items():
+        wanted = scenario.expect.get(subject, Expectation())
+        unstated += [f"{subject}: {part}" for part in STATED_OF_ALL if getattr(wanted, part) is None]
+        if one.isolation is not Isolation.HOST and wanted.count is None and not wanted.cpus:
+            unstated.append(f"{subject}: count")
+        if static and not wanted.mems:
+            unstated.append(f"{subject}: mems")
+
+    assert unstated == []
 
 
 OTHER_NODES = [

@@ -30,7 +30,9 @@ def test_amounts(text: str, value: int) -> None:
     assert amount(text, VALUES, "here") == value
 
 
-@pytest.mark.parametrize("text", ["=", "=cpus", "=numa*2", "=numa/0", "=core-free", "=numa+", "= numa", "=" + "9" * 30])
+@pytest.mark.parametrize(
+    "text", ["=", "=cpus", "=numa*0", "=2*numa", "=numa/0", "=core-free", "=numa+", "= numa", "=" + "9" * 30]
+)
 def test_wrong_amounts_are_refused(text: str) -> None:
     """What is no amount, or less than nothing, is told in one line."""
     with pytest.raises(InputError, match="here"):

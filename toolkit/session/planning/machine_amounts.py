@@ -1,7 +1,7 @@
 """Amounts that depend on the machine: ``cpu: "=numa+1"`` in a scenario file becomes a quantity before planning.
 
-An amount is ``=`` and terms with ``+`` or ``-`` between them; a term is a number, a name, or a name divided by a number
-(``numa/2``, rounded down). Names:
+An amount is ``=`` and terms with ``+`` or ``-`` between them; a term is a number, or a name that may be divided by a
+number (``numa/2``, rounded down) and then multiplied by one (``numa/2*1024``). Names:
 
 ==============  =====================================================================
 ``free``        CPUs that containers can own: online without the reserved ones
@@ -13,8 +13,9 @@ An amount is ``=`` and terms with ``+`` or ``-`` between them; a term is a numbe
 ``numa-memory`` bytes of the NUMA node with the most memory that is not reserved
 ==============  =====================================================================
 
-They are understood under ``resources`` of pods and their containers only. Kubernetes has no quantity that begins
-with ``=``, so a manifest never means something else by it.
+They are understood under ``resources`` of pods and their containers, and in what a scenario expects of a container
+(``shares: "=numa*1024"``) only. Kubernetes has no quantity that begins with ``=``, so a manifest never means something
+else by it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from toolkit.kubernetes.node_config import NodeConfig
 from toolkit.kubernetes.pod import MEMORY
 
 NAMES = ("free", "numa-memory", "numa-cores", "numa", "socket", "l3", "core")
-_TERM = rf"(?:\d{{1,15}}|(?:{'|'.join(NAMES)})(?:/[1-9]\d{{0,5}})?)"
+_TERM = rf"(?:\d{{1,15}}|(?:{'|'.join(NAMES)})(?:/[1-9]\d{{0,5}})?(?:\*[1-9]\d{{0,8}})?)"
 _AMOUNT = re.compile(rf"=({_TERM}(?:[+-]{_TERM}){{0,7}})", re.ASCII)
 _SIGNED = re.compile(rf"([+-]?)({_TERM})", re.ASCII)
 
@@ -43,11 +44,12 @@ def resolve(pods: Iterable[dict[str, Any]], config: NodeConfig, machine: Machine
     pods = list(pods)
     if not any(_holds_amount(pod) for pod in pods):
         return pods
-    values = _values(config, machine)
+    values = amounts_of(config, machine)
     return [_resolved(pod, values, f"{where}: pod {i}", inside=False) for i, pod in enumerate(pods)]
 
 
-def _values(config: NodeConfig, machine: Machine) -> dict[str, int]:
+def amounts_of(config: NodeConfig, machine: Machine) -> dict[str, int]:
+    """Return what each name is on a machine."""
     node = start_node(config, machine)
     free = (node.cpu_policy.allocatable or machine.cpus).mask
     reserved = {entry.numa_node: entry.limits.get(MEMORY) for entry in config.reserved_memory}
@@ -101,12 +103,13 @@ def amount(text: str, values: dict[str, int], where: str) -> int:
     match = _AMOUNT.fullmatch(text)
     if match is None:
         raise InputError(
-            where, repr(text)[:60], f"=TERM[+TERM|-TERM], a term being N, NAME or NAME/N: {', '.join(NAMES)}"
+            where, repr(text)[:60], f"=TERM[+TERM|-TERM], a term being N, NAME or NAME/N*N: {', '.join(NAMES)}"
         )
     value = 0
     for sign, term in _SIGNED.findall(match[1]):
-        name, _, divisor = term.partition("/")
-        part = (values[name] if name in values else int(name)) // int(divisor or 1)
+        quotient, _, factor = term.partition("*")
+        name, _, divisor = quotient.partition("/")
+        part = (values[name] if name in values else int(name)) // int(divisor or 1) * int(factor or 1)
         value += -part if sign == "-" else part
     if value < 0:
         raise InputError(where, f"{text[:60]} is {value} on this machine", "an amount that is not negative")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.lab.harness.catalogue import machine as lab
 from tests.unit.toolkit.scenario_builder import container, machine, pod, resizing, scenario
+from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import Plan
 from toolkit.model.scenario import Expectation, Requirements
@@ -53,7 +54,14 @@ def on_two_sockets(cpus: str) -> Planned:
         ("4,8", Expectation(nearest_numa_nodes=True), "on NUMA nodes that are not nearest to each other"),
         ("20", Expectation(sockets=1), "the socket of some is not known; expected 1 socket"),
         ("4-7", Expectation(count=4, quota_us=-1, pod_quota_us=-1, shares=1024, memory_max=1 << 26), ""),
-        ("4-7", Expectation(count=3), "expected 3 CPUs"),
+        ("4-7", Expectation(count=3), "number of CPUs 4; expected 3"),
+        ("4-7", Expectation(count="=numa", shares="=numa/2*512", memory_max="=67108864"), ""),
+        ("4-6", Expectation(count="=numa-1", shares="=socket/2*128+512"), ""),
+        ("4-7", Expectation(count="=numa-1"), "number of CPUs 4; expected 3"),
+        ("4-7", Expectation(shares="=core*1024"), "weight 1024; expected 2048"),
+        ("4-7", Expectation(mems="any"), ""),
+        ("4-7", Expectation(mems="cpus"), "memory nodes any; expected 1"),
+        ("4-7", Expectation(mems="one"), "memory nodes any; expected one"),
         ("4-7", Expectation(quota_us=100_000), "quota none; expected 100000"),
         ("4-7", Expectation(pod_quota_us=100_000), "quota of the pod none; expected 100000"),
         ("4-7", Expectation(shares=2048), "weight 1024; expected 2048"),
@@ -73,6 +81,16 @@ def test_cpus_are_held_against_the_machine(cpus: str, wanted: Expectation, wrong
         assert found.wrong.startswith(f"db/c has CPUs {cpus}: {wrong}")
     else:
         assert (found.wrong, found.found) == ("", f"has CPUs {cpus}, as expected")
+
+
+@pytest.mark.parametrize("text", ["=numa*", "=nodes", "=core-numa"])
+def test_an_amount_that_is_none_is_refused_in_one_line(text: str) -> None:
+    """Names where it stands."""
+    work = on_two_sockets("4-7")
+    wanted = {"db/c": Expectation(count=text)}
+
+    with pytest.raises(InputError, match=r"scenario s: expect\.db/c: "):
+        list(expected(replace(work.scenario, name="s", expect=wanted), work))
 
 
 def test_the_cpus_of_another() -> None:
