@@ -93,6 +93,10 @@ manual: setup-test ## manual pages and completion of bash, zsh and fish, from th
 	@$(BIN)/python -m tools.manual dist/share
 	@$(BIN)/python -m tools.completion dist/share
 
+.PHONY: deb
+deb: setup-test ## a Debian package for Debian 12 and newer, amd64, by Debian's own tools: dist/pinproof_VERSION_amd64.deb
+	@sh .ci/deb
+
 # Debian's mmdebstrap and umoci are installed where they are missing. What is in an image, and why it is the same twice: .ci/image.
 .PHONY: image image-slim
 image: root setup ## build a container image, dist/pinproof-VERSION-full.oci.tar: Python, bcc, LLVM, extras kubelet and gate (root)

@@ -28,7 +28,7 @@ from validators.registry import RULES
 
 PLACES = {
     "bash": "bash-completion/completions/pinproof",
-    "zsh": "zsh/vendor-completions/_pinproof",
+    "zsh": "zsh/site-functions/_pinproof",
     "fish": "fish/vendor_completions.d/pinproof.fish",
 }
 """Shell -> where it looks for a program's completion, below the directory of shared files."""
