@@ -41,11 +41,11 @@ from toolkit.model.verdict import Verdict
 from toolkit.regular_file import read_regular
 from toolkit.text import json_text
 from toolkit.text.wording import kind_of
-from toolkit.timeline.saved import of_schema_1
+from toolkit.timeline.saved import as_of_today
 
 T = TypeVar("T")
-VERSIONS = {"evidence": 2, "canaries": 2}
-"""Of a stage's form, where it is not 1. What was saved in the form before is read as what it is today."""
+VERSIONS = {"evidence": 3, "canaries": 3}
+"""Of a stage's form, where it is not 1. What was saved in a form before is read as what it is today."""
 MANY_CLAIMS = 100
 """The files of a run of more are written on one line: nothing reads ten thousand rows, and a watch writes them twice a
 minute."""
@@ -300,9 +300,9 @@ def parse_record(content: bytes, where: str) -> NodeRecord:
     return _parse(content, "record", NodeRecord, where)
 
 
-def schema_of(stage: str) -> str:
-    """Return how the form of a stage's file is called."""
-    return f"pinproof.{stage}/{VERSIONS.get(stage, 1)}"
+def schema_of(stage: str, version: int | None = None) -> str:
+    """Return how the form of a stage's file is called. :param version: ``None``: that of today."""
+    return f"pinproof.{stage}/{VERSIONS.get(stage, 1) if version is None else version}"
 
 
 def _in_lines(claims: ClaimSet) -> bool:
@@ -356,12 +356,12 @@ def _parse(content: bytes, stage: str, kind: type[T], where: str) -> T:
     if not isinstance(data, dict):
         raise InputError(where, kind_of(data), f"schema {schema_of(stage)}")
     schema = data.get("schema")
-    before = stage in VERSIONS and schema == f"pinproof.{stage}/1"
-    if not before and schema != schema_of(stage):
+    version = next((n for n in range(1, VERSIONS.get(stage, 1) + 1) if schema == schema_of(stage, n)), None)
+    if version is None:
         found = "no schema" if schema is None else f"schema {str(schema)[:60]!r}"
         raise InputError(where, found, schema_of(stage))
     if kind not in (Result, Session):
         del data["schema"]
-    if before:
-        data = of_schema_1(data)
+    if stage in VERSIONS:
+        data = as_of_today(data, version)
     return from_data(kind, with_names(data, where) if kind is Session else data, where)

@@ -76,7 +76,7 @@ def judge_and_ask(
 ) -> tuple[tuple[Verdict, ...], Asked]:
     """Return the same verdicts, and what ran outside by the timeline: what rests on both need not ask it again."""
     with memo():
-        claims = without_departed(in_force(claims, evidence.claim_changes), evidence)
+        claims = without_departed(in_force(claims, evidence.changed), evidence)
         verdicts = tuple(verdict for rule in rules for verdict in rule(claims, evidence))
         return verdicts, timeline.asked(evidence)
 

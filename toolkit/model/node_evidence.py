@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 from toolkit.model.evidence.following import FollowEvidence
 from toolkit.model.evidence.stated import StatedEvidence
+from toolkit.model.evidence.window import ClaimChangeEvidence
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeEvidence(FollowEvidence, StatedEvidence):
+class NodeEvidence(FollowEvidence, StatedEvidence, ClaimChangeEvidence):
     """Read when a window ends; a part is unknown where no source states it.
 
-    What it states (runtime, state files, layers), and how it was followed where it was read while it works.
+    What it states (runtime, state files, layers), how it was followed where it was read while it works, and what it
+    promised anew just after the window.
     """
 
 

@@ -78,7 +78,7 @@ class Looks:
         passed_ns = max(1, now_ns - (self._moment_ns if same else found.start_monotonic_ns))
         shares = {key: max(0, ns - before.get(key, 0)) / passed_ns for key, ns in counters.items()}
         self._counters, self._moment_ns = counters, now_ns
-        return _board(in_force(promised, found.claim_changes), found, shares, state)
+        return _board(in_force(promised, found.changed), found, shares, state)
 
 
 def _counters(found: Evidence) -> dict[Key, int]:

@@ -158,7 +158,7 @@ class Pending:
                 found = self._waiting[owners[row.cpu], row.owner]
                 found.cpus.add(row.cpu)
                 found.tasks_ns[row.comm] += ran_ns
-        self._owners = _owners_of(in_force(claims, evidence.claim_changes))
+        self._owners = _owners_of(in_force(claims, evidence.changed))
 
     def _take_visitors(self, owner: str, kind: OwnerClass, visitors: _Visitors) -> None:
         found = self.visitors[owner, kind]

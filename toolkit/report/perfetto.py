@@ -151,7 +151,7 @@ class Trace:
         parent = writer.track(group, of="run") if group else 0
         writer.spans("windows", parent, [_window(window, evidence, result)])
         outside = _outside(result)
-        for claim in in_force(claims, evidence.claim_changes).claims:
+        for claim in in_force(claims, evidence.changed).claims:
             _claim(writer, writer.track(claim.name, parent, of="claim"), claims, claim, evidence, outside)
         every = [one for ones in outside.values() for one in ones]
         cpus = {row.cpu for row in evidence.cpu_use} | {row.cpu for row in evidence.intruders}

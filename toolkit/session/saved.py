@@ -164,7 +164,7 @@ def _incomplete(result: Result, missing: list[int], count: int) -> Result:
 
 def _promised(run: StoredRun) -> set[str]:
     """Return the names of all claims of a run, also of those that came while it went on or right after it."""
-    changed = (change.claim for change in run.evidence.claim_changes)
+    changed = (change.claim for change in run.evidence.changed)
     return {claim.name for claim in (*run.claims.claims, *changed, *run.evidence.later)}
 
 

@@ -205,7 +205,7 @@ def _made_anew(evidence: Evidence) -> Iterator[Held]:
 
 def _promised_next(name: str, at_ns: int, evidence: Evidence) -> CpuSet:
     """Return the CPUs of a claim's next life; none where nothing has been said of it yet."""
-    changes = sorted((one for one in evidence.claim_changes if one.at_ns >= at_ns), key=lambda one: one.at_ns)
+    changes = sorted((one for one in evidence.changed if one.at_ns >= at_ns), key=lambda one: one.at_ns)
     later = (*(one.claim for one in changes), *evidence.later)
     return next((one.cpus for one in later if one.name == name and one.cpus is not None), CpuSet())
 
@@ -217,21 +217,36 @@ _SCHEMA_1 = {
     "forgotten": Why.FORGOTTEN,
 }
 """Fields of evidence of schema 1, and the reason of a row that stood in each."""
+_RENEWED_APART = 2
+"""The last schema in which what was promised after a window was a field of its own."""
 _NAMES_1 = {"since_ns": "from_ns", "limit_ns": "due_ns", "count": "asks"}
 
 
-def of_schema_1(data: dict[str, Any]) -> dict[str, Any]:
-    """Return evidence of schema 1, as it was read from its file, as evidence of today. Its values are checked later."""
+def as_of_today(data: dict[str, Any], schema: int) -> dict[str, Any]:
+    """Return evidence of an earlier schema, as it was read from its file, as of today. Its values are checked later."""
+    now = _of_schema_1(data) if schema == 1 else data
+    return now if schema > _RENEWED_APART else _of_schema_2(now)
+
+
+def _of_schema_2(data: dict[str, Any]) -> dict[str, Any]:
+    """What was promised anew after the window stood in a field of its own."""
+    rest = {key: value for key, value in data.items() if key != "renewed"}
+    changes, renewed = data.get("claim_changes", []), data.get("renewed", [])
+    if not (isinstance(changes, list) and isinstance(renewed, list)):
+        return data  # refused as what it is
+    return {**rest, "claim_changes": [*changes, *renewed]} if changes or renewed else rest
+
+
+def _of_schema_1(data: dict[str, Any]) -> dict[str, Any]:
     rest = {key: value for key, value in data.items() if key not in _SCHEMA_1}
-    rows = [
-        _of_schema_1(row, why) for key, why in _SCHEMA_1.items() if isinstance(data.get(key), list) for row in data[key]
-    ]
+    lists = {key: data[key] for key in _SCHEMA_1 if isinstance(data.get(key), list)}
+    rows = [_row_of_schema_1(row, _SCHEMA_1[key]) for key, found in lists.items() for row in found]
     # What was no list, or no row, is refused as what it is.
-    odd = {key: data[key] for key in _SCHEMA_1 if key in data and not isinstance(data[key], list)}
+    odd = {key: data[key] for key in _SCHEMA_1 if key in data and key not in lists}
     return {**rest, "held": rows, **odd}
 
 
-def _of_schema_1(row: object, why: Why) -> object:
+def _row_of_schema_1(row: object, why: Why) -> object:
     if not isinstance(row, dict):
         return row
     found = {_NAMES_1.get(key, key): value for key, value in row.items() if key != "until_ns"}

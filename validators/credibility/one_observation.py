@@ -44,7 +44,7 @@ def misfits(claims: ClaimSet, evidence: Evidence) -> tuple[str, ...]:
     """
     if evidence.picture is not None:
         return ()  # One reading of files: nothing was counted.
-    claims = in_force(claims, evidence.claim_changes)
+    claims = in_force(claims, evidence.changed)
     found = (text for claim in claims.claims for text in _of_claim(claim, claims, evidence))
     return (*found, *_files(evidence), *_spots(evidence), *_canaries(evidence))
 
@@ -76,8 +76,8 @@ def _sum(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Iterator[str]:
 
 
 def _changed(name: str, evidence: Evidence) -> bool:
-    changes = (*evidence.claim_changes, *evidence.renewed)
-    return bool(view.changes_of(name, evidence.transitions)) or any(one.claim.name == name for one in changes)
+    anew = any(one.claim.name == name for one in evidence.claim_changes)
+    return anew or bool(view.changes_of(name, evidence.transitions))
 
 
 def _lent(claim: Claim, evidence: Evidence) -> Iterator[int]:
@@ -99,7 +99,7 @@ def _transition(claim: Claim, evidence: Evidence) -> Iterator[str]:
     if any(one.cgroup == claim.cgroup for one in making) or any(one.claim == claim.name for one in forgotten):
         return
     ends = [change.end_at_ns for change in view.changes_of(claim.name, evidence.transitions)]
-    ends += [one.at_ns for one in (*evidence.claim_changes, *evidence.renewed) if one.claim.name == claim.name]
+    ends += [one.at_ns for one in evidence.claim_changes if one.claim.name == claim.name]
     ends += _lent(claim, evidence)
     joined_ns = _joined_ns(claim, evidence)
     for row in rows:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from toolkit.model.claim_changes import ClaimChange, versions
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence
+from validators.queries.memo import memoised
 
 
 def every_version(claim: Claim, claims: ClaimSet, evidence: Evidence) -> tuple[ClaimChange, ...]:
@@ -17,7 +18,16 @@ def every_version(claim: Claim, claims: ClaimSet, evidence: Evidence) -> tuple[C
 
 def renewed(claim: Claim, evidence: Evidence) -> tuple[ClaimChange, ...]:
     """Return what it was promised by the first readings after the window, while it was in its cgroup."""
-    return tuple(one for one in evidence.renewed if one.claim.name == claim.name and one.claim.cgroup == claim.cgroup)
+    mine = _renewed(evidence).get(claim.name, ())
+    return tuple(one for one in mine if one.claim.cgroup == claim.cgroup)
+
+
+@memoised
+def _renewed(evidence: Evidence) -> dict[str, list[ClaimChange]]:
+    found: dict[str, list[ClaimChange]] = {}
+    for one in evidence.renewed:
+        found.setdefault(one.claim.name, []).append(one)
+    return found
 
 
 def quota_renewed_ns(claim: Claim, claims: ClaimSet, evidence: Evidence) -> int | None:

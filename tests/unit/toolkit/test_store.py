@@ -70,7 +70,7 @@ def test_each_file_names_its_schema(run: Path) -> None:
     """Every stage file carries ``pinproof.<stage>/N``, and nothing else lies in the directory."""
     files = {path.name: json.loads(path.read_text())["schema"] for path in run.iterdir()}
 
-    forms = {stage: 2 if stage in ("evidence", "canaries") else 1 for stage in store.STAGES}
+    forms = {stage: 3 if stage in ("evidence", "canaries") else 1 for stage in store.STAGES}
     assert files == {f"{stage}.json": f"pinproof.{stage}/{form}" for stage, form in forms.items()}
 
 

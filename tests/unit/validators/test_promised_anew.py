@@ -125,7 +125,7 @@ def test_what_is_known_a_moment_after_the_window_was_written_in_it(at_end: dict[
     base = seen({}, at_end, ())
     (change,) = resized(base.duration_ns / SECOND + 1, quota_us=60_000)
 
-    assert verdict("applied", replace(base, following=TOLD, renewed=(change,))).outcome == outcome
+    assert verdict("applied", replace(base, following=TOLD, claim_changes=(change,))).outcome == outcome
     assert verdict("applied", base).outcome == ("passed" if not at_end else "failed")
 
 
@@ -135,4 +135,4 @@ def test_a_quota_that_is_known_a_moment_after_the_window_leaves_its_counters_und
     (change,) = resized(base.duration_ns / SECOND + 1, quota_us=60_000)
 
     for rule in ("quota-throttling", "quota-free"):
-        assert verdict(rule, replace(base, following=TOLD, renewed=(change,))).outcome is Outcome.UNDECIDED
+        assert verdict(rule, replace(base, following=TOLD, claim_changes=(change,))).outcome is Outcome.UNDECIDED

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.evidence.actions import ActionEvidence
 from toolkit.model.evidence.cgroups import (
     BandwidthEvidence,
@@ -92,3 +93,13 @@ class Evidence(
     transitions: tuple[Transition, ...] = ()
     picture: Picture | None = None
     """Set where there was no window: one reading of each source, nothing about time can be judged."""
+
+    @property
+    def changed(self) -> tuple[ClaimChange, ...]:
+        """What was promised anew in the window."""
+        return tuple(one for one in self.claim_changes if one.at_ns <= self.duration_ns)
+
+    @property
+    def renewed(self) -> tuple[ClaimChange, ...]:
+        """What was promised anew when it had ended."""
+        return tuple(one for one in self.claim_changes if one.at_ns > self.duration_ns)

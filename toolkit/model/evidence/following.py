@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.claims import Claim
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.held import Held
@@ -103,13 +102,10 @@ class FollowEvidence:
         back, what may have been held before that was known, what was forgotten, what was being made.
     :param later: claims of cgroups that no reading of the window knew, by the reading after it: of containers that
         began at its end.
-    :param renewed: what was promised anew when the window had ended, by the first readings after it: whatever promised
-        it may have written it within the window. Times since the window opened.
     """
 
     following: Following | None = None
     held: tuple[Held, ...] = ()
     later: tuple[Claim, ...] = ()
-    renewed: tuple[ClaimChange, ...] = ()
     ended_lives: tuple[EndedLife, ...] = ()
     gauges: tuple[Gauges, ...] = ()

@@ -69,7 +69,9 @@ class WindowEvidence:
 @stage_value
 @dataclass(frozen=True, kw_only=True)
 class ClaimChangeEvidence:
-    """What was promised anew while the window was open."""
+    """What was promised anew while the window was open, in its order, and just after it.
+
+    What the first readings after a window promise anew may have been written within it.
+    """
 
     claim_changes: tuple[ClaimChange, ...] = ()
-    """In its order."""

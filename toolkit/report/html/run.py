@@ -143,7 +143,7 @@ def run_view(judged: Judged, shown: Shown, name: str) -> RunView:
 def _drawn(shown: Shown) -> Drawn | None:
     """Return the pictures of a window; one reading of a node's files has none."""
     run = shown.judged.run
-    evidence, claims = run.evidence, in_force(run.claims, run.evidence.claim_changes)
+    evidence, claims = run.evidence, in_force(run.claims, run.evidence.changed)
     if evidence.picture is not None or evidence.duration_ns <= 0:
         return None
     return Drawn(

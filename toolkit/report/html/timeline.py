@@ -91,7 +91,7 @@ def timeline_of(claims: ClaimSet, evidence: Evidence, result: Result) -> Times:
         bins.setdefault(one.claim, []).append(one)
     bins |= _fine_bins(evidence)
     outside = _outside(result)
-    claims = in_force(claims, evidence.claim_changes)
+    claims = in_force(claims, evidence.changed)
     tasks = [claim for claim in claims.claims if claim.kind.carries_tasks]
     tasks.sort(key=lambda one: (one.name not in outside, one.name not in bins))
     lanes = [

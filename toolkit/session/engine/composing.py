@@ -14,33 +14,22 @@ from probes.readings import Part, Reading, Readings
 from probes.subjects import Violation
 from toolkit.model.claim_changes import ClaimChange
 from toolkit.model.evidence import Evidence
-from toolkit.model.evidence.window import ClaimChangeEvidence
 from toolkit.model.node_evidence import NodeEvidence
 from toolkit.session.engine import canary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeReading(Reading):
-    """What was promised anew while the window was open, in its order."""
-
-    changes: tuple[ClaimChange, ...] = ()
-
-    def decode(self, readings: Readings) -> Part:
-        """Give the changes."""
-        del readings
-        return Part(evidence=ClaimChangeEvidence(claim_changes=self.changes))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReading(Reading):
-    """What the node itself stated when the window ended."""
+    """What the node itself stated when the window ended, and what was promised anew while it was open, in its order."""
 
     node_evidence: NodeEvidence
+    changes: tuple[ClaimChange, ...] = ()
 
     def decode(self, readings: Readings) -> Part:
         """Give it as it is: what a node states is a part of the evidence."""
         del readings
-        return Part(evidence=self.node_evidence)
+        node = self.node_evidence
+        return Part(evidence=replace(node, claim_changes=(*self.changes, *node.claim_changes)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +57,7 @@ def compose(
     beside = build(readings.about(canary.NAMES))
     own: tuple[Reading, ...] = (
         canary.ControlReading(cpu=cpu, planted=planted, seen=beside, reported=reported),
-        ChangeReading(changes=changes),
-        NodeReading(node_evidence=node_evidence),
+        NodeReading(node_evidence=node_evidence, changes=changes),
     )
     judged = readings.without(canary.NAMES)
     return Observed(evidence=build(replace(judged, all=(*judged.all, *own))), canaries=beside)

@@ -133,7 +133,7 @@ class Follower:
             following=replace(stated.following, last_reading_ns=since_ns, known_until_ns=until_ns - frame.start_ns),
             later=tuple(claim for claim in later.values() if claim.cgroup not in known),
             held=(*stated.held, *late),
-            renewed=(*stated.renewed, *anew),
+            claim_changes=(*stated.claim_changes, *anew),
         )
 
     def knows(self, claim: str, cpu: int, at_ns: int) -> bool | None:

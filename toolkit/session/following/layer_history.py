@@ -205,7 +205,7 @@ class LayerHistory:
                 gauges=cut(self._gauges, start_ns, end_ns),
                 cpu_settings=self._cpu_settings,
                 held=self._held.cut(start_ns, end_ns + 1).rows,
-                renewed=tuple(
+                claim_changes=tuple(
                     replace(one, at_ns=one.at_ns - start_ns)
                     for one in self._renewed
                     if end_ns < one.at_ns <= end_ns + UNREAD_NS

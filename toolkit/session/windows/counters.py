@@ -61,7 +61,7 @@ class Counters:
     def promised(self, claims: ClaimSet, evidence: Evidence) -> None:
         """Note whose claims they are: those of a window, and those that came in it."""
         self.claims |= {one.name: one for one in claims.claims}
-        self.claims |= {one.claim.name: one.claim for one in evidence.claim_changes}
+        self.claims |= {one.claim.name: one.claim for one in evidence.changed}
 
     def add_open(self, evidence: Evidence) -> None:
         """Add what has been seen so far in a window that is open.

@@ -20,7 +20,7 @@ from toolkit.model.held import FOREVER_NS, Held, Why
 from toolkit.model.serde import from_data
 from toolkit.timeline.held import cpus_of
 from toolkit.timeline.ran import asked, is_unknown
-from toolkit.timeline.saved import lent, lives, of_schema_1, possible, promised
+from toolkit.timeline.saved import as_of_today, lent, lives, possible, promised
 
 S = 1_000_000_000
 DB = claim_db()
@@ -155,7 +155,7 @@ def test_the_rows_of_the_ledger_stay_as_they_are() -> None:
 
 def test_evidence_of_schema_1_is_read_as_what_it_is() -> None:
     """The field in which a row stood is its reason; what was granted or made was so at its last moment, too."""
-    data = of_schema_1(
+    data = as_of_today(
         {
             "duration_ns": 9,
             "giving_back": [
@@ -167,7 +167,8 @@ def test_evidence_of_schema_1_is_read_as_what_it_is() -> None:
             "forgotten": [
                 {"claim": "db", "count": 2, "cpus": "2-3", "certain": False, "since_ns": 0, "until_ns": None}
             ],
-        }
+        },
+        1,
     )
     assert set(data) == {"duration_ns", "held"}
     assert from_data(tuple[Held, ...], data["held"], "evidence.json") == (
@@ -179,8 +180,21 @@ def test_evidence_of_schema_1_is_read_as_what_it_is() -> None:
     )
 
 
+def test_evidence_of_schema_2_says_what_was_promised_after_its_window_as_changes() -> None:
+    """They come after those of the window, and none of them is in force in it."""
+    now, then = ({"at_ns": at_ns, "claim": {"name": "db", "cgroup": "/c"}} for at_ns in (4, 12))
+    data = as_of_today({"duration_ns": 9, "claim_changes": [now], "renewed": [then]}, 2)
+    assert data == {"duration_ns": 9, "claim_changes": [now, then]} == as_of_today(data, 3)
+    assert as_of_today({"renewed": 7}, 2) == {"renewed": 7}, "refused as what it is"
+
+    seen = evidence(
+        claim_changes=from_data(tuple[ClaimChange, ...], data["claim_changes"], "evidence.json"), duration_ns=9
+    )
+    assert ([one.at_ns for one in seen.changed], [one.at_ns for one in seen.renewed]) == ([4], [12])
+
+
 @pytest.mark.parametrize("row", [7, {"claim": "be", "colour": "red"}, {"claim": "be", "since_ns": "soon"}])
 def test_a_row_of_schema_1_that_is_none_is_refused(row: object) -> None:
     """In one line, as any other."""
     with pytest.raises(InputError, match=r"^evidence\.json: "):
-        from_data(tuple[Held, ...], of_schema_1({"giving_back": [row]})["held"], "evidence.json")
+        from_data(tuple[Held, ...], as_of_today({"giving_back": [row]}, 1)["held"], "evidence.json")

@@ -76,6 +76,7 @@ def test_what_the_node_says_is_a_part(readings: Readings) -> None:
         runtime=Runtime(name="runc", version="1.1"),
         following=Following(source="kubelet", readings=3),
         held=(Held(claim="db", cpus=ONLINE, why=Why.OWED, from_ns=1, due_ns=2),),
+        claim_changes=(ClaimChange(at_ns=99 << 40, claim=CLAIM),),
     )
     changes = (ClaimChange(at_ns=5, claim=replace(CLAIM, cpus=None)),)
     machine = Environment(kernel="6.18", cgroup="v2", cmdline="quiet", cpus_online=ONLINE, hz=250)
@@ -85,8 +86,8 @@ def test_what_the_node_says_is_a_part(readings: Readings) -> None:
 
     assert {field.name: getattr(found, field.name) for field in fields(NodeEvidence)} == {
         field.name: getattr(stated, field.name) for field in fields(NodeEvidence)
-    }
-    assert (found.claim_changes, found.environment) == (changes, machine)
+    } | {"claim_changes": (*changes, *stated.claim_changes)}
+    assert (found.changed, found.renewed, found.environment) == (changes, stated.claim_changes, machine)
 
 
 def test_the_rest_is_what_the_witnesses_gave(readings: Readings) -> None:

@@ -135,10 +135,10 @@ def test_what_was_promised_anew_after_a_window_is_known_in_it() -> None:
     history.read(reading(1, "0-3"), SECOND)
     history.renewed(Claim(name="be/main", cgroup="/c"), 12 * SECOND)
 
-    assert [one.at_ns for one in history.node_evidence(0, 10 * SECOND).renewed] == [12 * SECOND]
-    assert [one.at_ns for one in history.node_evidence(5 * SECOND, 5 * SECOND).renewed] == [7 * SECOND]
+    assert [one.at_ns for one in history.node_evidence(0, 10 * SECOND).claim_changes] == [12 * SECOND]
+    assert [one.at_ns for one in history.node_evidence(5 * SECOND, 5 * SECOND).claim_changes] == [7 * SECOND]
     for start_s, length_s in ((0, 12), (0, -4), (11, 10)):
-        assert history.node_evidence(start_s * SECOND, length_s * SECOND).renewed == (), (start_s, length_s)
+        assert history.node_evidence(start_s * SECOND, length_s * SECOND).claim_changes == (), (start_s, length_s)
 
 
 def following(history: LayerHistory, start_s: int, duration_s: int) -> Following:
