@@ -125,6 +125,7 @@ def test_a_device_is_claimed_and_judged(kubelet: RealKubelet, tmp_path: Path) ->
         verdicts = pinproof("judge", "--capture", tmp_path / "node.tar.gz")["verdicts"]
     finally:
         gone(kubelet, "dev")
+    assert ("kubelet_internal_checkpoint", "passed") in {(one["subject"], one["outcome"]) for one in verdicts}
     (claim,) = (one for one in claims if one["pod"].startswith("dev-") and one["container"] == "main")
     near, plain = sorted(claim["assigned_devices"], key=lambda one: str(one["id"]))
     old = version() < (1, 23)  # It states node 0 of a device that has none.

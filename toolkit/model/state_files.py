@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.serde import stage_value
 
-CPU_FILE, MEMORY_FILE = "cpu_manager_state", "memory_manager_state"
+CPU_FILE, MEMORY_FILE, DEVICE_FILE = "cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint"
 KUBELETS = ("kubelet", "k3s-server", "k3s-agent", "microshift", "kubelite")
 """Names of the programs that write them by right: a kubelet, and what is one among other things (k3s, MicroShift,
 MicroK8s)."""
@@ -105,6 +105,21 @@ class MemoryStateFile:
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceStateFile:
+    """``kubelet_internal_checkpoint``, the Device Manager's. :param problem: as in :class:`CpuStateFile`.
+
+    :param checksum_ok: ``None``: of a capture in which nothing says it.
+    :param devices_count: that containers have. :param twice: resource and id of those that several pods have.
+    """
+
+    problem: str = ""
+    checksum_ok: bool | None = None
+    devices_count: int = 0
+    twice: tuple[str, ...] = ()
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KnownContainer:
     """A container that the node knows.
 
@@ -136,6 +151,8 @@ class StateReading:
     cpus_online: CpuSet
     cpu: CpuStateFile | None = None
     memory: MemoryStateFile | None = None
+    devices: DeviceStateFile | None = None
+    """``None``: not read, or no plugin has registered any."""
     cpu_policy: str | None = None
     memory_policy: str | None = None
     containers: tuple[KnownContainer, ...] | None = None

@@ -8,9 +8,11 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.evidence import Evidence
 from toolkit.model.measures import amounts, levels, words
 from toolkit.model.state_files import CPU_FILE as CPU
+from toolkit.model.state_files import DEVICE_FILE as DEVICES
 from toolkit.model.state_files import MEMORY_FILE as MEMORY
-from toolkit.model.state_files import CpuStateFile, MemoryStateFile, StateReading
+from toolkit.model.state_files import CpuStateFile, DeviceStateFile, MemoryStateFile, StateReading
 from toolkit.model.verdict import Measure, Outcome, Verdict
+from toolkit.text.wording import count, first_of
 from validators.credibility.trust import summary
 from validators.queries import view, writers
 from validators.rule import Judgement, Rule, RuleDoc, prose
@@ -40,6 +42,8 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     else:
         lasted = standing.lasted(readings, memory_state.by_each(readings))
         verdicts += _gone(MEMORY, last.memory_policy, "Static", lasted, evidence)
+    if last.devices is not None:
+        verdicts.append(_devices(last.devices))
     if last.cpu is None and last.cpu_policy is None and not any(one.subject == CPU for one in verdicts):
         reason = "the file was not read, and its manager's policy is not known"
         verdicts.append(_without(CPU, Outcome.UNDECIDED, reason))
@@ -136,7 +140,7 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, evi
             bound = f"two reconciles may take {leaked_ns / view.NANOSECONDS:g} s"
             return verdict(Outcome.PASSED, f"{names} yet or any more; {bound}")
         return verdict(Outcome.UNDECIDED, f"{names}: leaked, or not reconciled yet")
-    count = f"{measures['entries_count']} assignments"
+    assigned = f"{measures['entries_count']} assignments"
     shared = f", shared pool {file.default}" if file.default else ""
     unread = "; the configured policy is not known" if last.cpu_policy is None else ""
     ended = sum(one.ended for one in last.containers or ())
@@ -145,7 +149,7 @@ def _cpu(file: CpuStateFile, readings: list[StateReading], claims: ClaimSet, evi
     waiting = sum(one.waiting for one in last.containers or ())
     measures |= {"waiting_entries_count": waiting} if waiting else {}
     of_waiting = f", {waiting} of a pod that waits for its sandbox" if waiting else ""
-    text = f"version {file.version}, policy {file.policy}: {count}{of_ended}{of_waiting}{shared}{unread}"
+    text = f"version {file.version}, policy {file.policy}: {assigned}{of_ended}{of_waiting}{shared}{unread}"
     return verdict(Outcome.PASSED, text)
 
 
@@ -185,6 +189,19 @@ def _memory(file: MemoryStateFile, readings: list[StateReading], evidence: Evide
     return verdict(Outcome.PASSED, text)
 
 
+def _devices(file: DeviceStateFile) -> Verdict:
+    verdict = Judgement(ID, DEVICES, {"devices_count": file.devices_count})
+    if file.problem or file.checksum_ok is False:
+        what = file.problem or "the checksum is not that of the content"
+        return verdict(Outcome.FAILED, f"{what}: a kubelet that is restarted takes every device for free")
+    if file.twice:
+        return verdict(Outcome.FAILED, f"several pods have the same device: {first_of(file.twice, 3)}")
+    if file.checksum_ok is None:
+        return verdict(Outcome.UNDECIDED, "the capture does not say whether the checksum is that of the content")
+    taken = count(file.devices_count, "device")
+    return verdict(Outcome.PASSED, f"the checksum fits; {taken} taken, each of one pod")
+
+
 RULE = Rule(
     RuleDoc(
         id=ID,
@@ -205,6 +222,10 @@ RULE = Rule(
             table, the blocks against what is allocated (in total and per NUMA node; nodes that share a block are
             summed), the number of blocks of each node, and node totals against those of this boot, if they were read.
             The reason names what was not known.
+
+            kubelet_internal_checkpoint, the Device Manager's: its checksum (of a V1 file, too, as kubelets before v1.20
+            write it), and that no device is of several pods. From a file that does not fit a kubelet starts all the
+            same, without what it says.
 
             The kubelet saves in two steps, and a reading between them finds half of a change. What is wrong with the
             sets or the sums is a failure where it stood for 5 s, whether it was repaired then or not, and whatever else
@@ -247,7 +268,7 @@ RULE = Rule(
             *levels(
                 "entries_count", "blocks_count", "ended_entries_count", "waiting_entries_count", "stale_pods_count"
             ),
-            *levels("passing_problems_count"),
+            *levels("passing_problems_count", "devices_count"),
             *words("version", "policy", "default_cpus"),
             *writers.MEASURES,
         ),

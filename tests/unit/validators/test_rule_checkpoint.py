@@ -26,7 +26,7 @@ from toolkit.allocation.memory.state import MemoryState
 from toolkit.model.blind_spots import STATE_AUTHORS
 from toolkit.model.evidence import StateWrite
 from toolkit.model.evidence.following import Following
-from toolkit.model.state_files import KnownContainer, StateReading
+from toolkit.model.state_files import DeviceStateFile, KnownContainer, StateReading
 from toolkit.model.verdict import Outcome, Verdict
 from validators.rules.checkpoint import RULE
 
@@ -51,6 +51,24 @@ def test_sound() -> None:
 def test_a_file_that_its_policy_needs_is_missing(policies: dict[str, str], outcome: Outcome) -> None:
     """What was not read cannot pass; a policy that keeps nothing needs no file."""
     assert judged(reading(None, **policies)).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("file", "outcome", "reason"),
+    [
+        (DeviceStateFile(checksum_ok=True, devices_count=2), Outcome.PASSED, "2 devices taken"),
+        (DeviceStateFile(checksum_ok=False), Outcome.FAILED, "takes every device for free"),
+        (DeviceStateFile(problem="unexpected end of JSON input"), Outcome.FAILED, "unexpected end of JSON input"),
+        (DeviceStateFile(checksum_ok=True, twice=("x/nic n0",)), Outcome.FAILED, "the same device: x/nic n0"),
+        (DeviceStateFile(), Outcome.UNDECIDED, "does not say whether the checksum"),
+    ],
+)
+def test_the_device_managers_file(file: DeviceStateFile, outcome: Outcome, reason: str) -> None:
+    """A verdict of its own, beside that of the CPU manager's file."""
+    made = reading(GOOD, devices=file)
+    verdicts = RULE(claim_set(reserved_cpus=cpus("0")), evidence(state_files=(made,)))
+    assert [verdict.subject for verdict in verdicts] == ["cpu_manager_state", "kubelet_internal_checkpoint"]
+    assert (verdicts[1].outcome, reason in verdicts[1].reason) == (outcome, True)
 
 
 def test_no_file_is_skipped() -> None:

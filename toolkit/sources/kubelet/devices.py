@@ -11,17 +11,21 @@ Source: kubernetes ``pkg/kubelet/cm/devicemanager/checkpoint/checkpoint.go``; do
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from toolkit.allocation.checkpoint.devices import KEPT, checksum_fits
+from toolkit.allocation.checkpoint.format import CheckpointError
 from toolkit.allocation.device.manager import Device
 from toolkit.errors import InputError
 from toolkit.model.node_reading import NodeReading
+from toolkit.model.state_files import DEVICE_FILE
 from toolkit.sources.json_parts import entries, items, load, load_state, mapping, text
 from toolkit.text.names import printable
 from toolkit.text.wording import kind_of
 
-FILE = "kubelet_internal_checkpoint"
+FILE = DEVICE_FILE
 """In the folder of the plugins' sockets, which is where it is whatever the kubelet's root directory is."""
 FOLDER = "device-plugins"
 Owners = Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]]
@@ -41,12 +45,18 @@ class _Given:
 def kept_file(data: bytes, where: str) -> dict[str, Any]:
     """Keep of the file who has which device: what plugins told the runtime (``AllocResp``) has environment and mounts.
 
+    The checksum is of that, too: what is kept of it is whether it fits.
+
     :raises InputError: it is no such file.
     """
-    content = mapping(mapping(load(data, where)).get("Data"))
+    document = mapping(load(data, where))
+    content = mapping(document.get("Data"))
     names = ("PodUID", "ContainerName", "ResourceName", "DeviceIDs")
     given = [{name: one.get(name) for name in names} for one in entries(content.get("PodDeviceEntries"), where)]
-    return {"Data": {"PodDeviceEntries": given, "RegisteredDevices": mapping(content.get("RegisteredDevices"))}}
+    kept = {"PodDeviceEntries": given, "RegisteredDevices": mapping(content.get("RegisteredDevices"))}
+    with suppress(CheckpointError):  # What is wrong with it is wrong with what is kept.
+        return {"Data": kept, KEPT: checksum_fits(document)}
+    return {"Data": kept}
 
 
 def devices_held(reading: NodeReading, uids: Mapping[tuple[str, str], str]) -> tuple[tuple[Device, ...], Owners]:

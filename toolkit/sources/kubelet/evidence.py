@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from toolkit.allocation.cgroup_values import milli_to_shares
+from toolkit.allocation.checkpoint.devices import device_state_file
 from toolkit.allocation.cpu.requests import exclusive_cpus
 from toolkit.errors import InputError
 from toolkit.host import side_files
@@ -241,6 +242,7 @@ def state_readings(reading: NodeReading, node: NodeClaims, online: CpuSet) -> tu
             cpus_online=online,
             cpu=node.cpu,
             memory=node.memory,
+            devices=None if reading.device_state is None else device_state_file(reading.device_state),
             cpu_policy=known.cpu_manager_policy if known else None,
             memory_policy=known.memory_manager_policy if known else None,
             containers=_containers(reading),

@@ -12,7 +12,18 @@ from pathlib import Path
 import pytest
 
 from tests.unit.toolkit.cli.command_line import pinproof
-from tests.unit.toolkit.sources.edited import STATE, Files, capture, configure, failed, part, place, rows, unmanaged
+from tests.unit.toolkit.sources.edited import (
+    STATE,
+    Files,
+    capture,
+    configure,
+    failed,
+    judged,
+    part,
+    place,
+    rows,
+    unmanaged,
+)
 from tests.unit.toolkit.sources.pinners import cache, cached
 from toolkit.allocation.checkpoint.format import text_checksum
 from toolkit.sources import nri
@@ -140,3 +151,20 @@ def test_fields_of_v137_that_are_not_modelled_are_named(tmp_path: Path, field: s
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(data)
     assert f"not read: {field.split(':')[0]}" in pinproof("claims", "--capture", tmp_path).stderr
+
+
+@pytest.mark.parametrize(("checksum", "outcome"), [(3660592824, "passed"), (3660592825, "failed"), (None, "undecided")])
+def test_the_device_managers_checksum_is_judged(checksum: int | None, outcome: str) -> None:
+    """A file as a kubelet writes it, with a device on no NUMA node; of what was left out nothing is known."""
+    files = capture("B1-4")
+    entry = {
+        "PodUID": "bf52b2cd-b611-4e79-86b1-280b283185c3",
+        "ContainerName": "check",
+        "ResourceName": "nvidia.com/gpu",
+        "DeviceIDs": {"-1": ["tegra"]},
+        "AllocResp": "Ch8KFk5WSURJQV9WSVNJQkxFX0RFVklDRVMSBXRlZ3Jh",
+    }
+    data = {"PodDeviceEntries": [entry], "RegisteredDevices": {"nvidia.com/gpu": ["tegra"]}}
+    said = {"Data": data} if checksum is None else {"Data": data, "Checksum": checksum}
+    files["kubelet/kubelet_internal_checkpoint"] = json.dumps(said).encode()
+    assert judged(files)["checkpoint", "kubelet_internal_checkpoint"].outcome == outcome

@@ -17,6 +17,7 @@ from toolkit.allocation.checkpoint.cpu import (
     restore_cpu_state,
     write_cpu_checkpoint,
 )
+from toolkit.allocation.checkpoint.devices import device_hashed_text, device_state_file
 from toolkit.allocation.checkpoint.format import CheckpointError, UnknownVersionError, fnv32a
 from toolkit.allocation.checkpoint.memory import (
     memory_hashed_text,
@@ -28,6 +29,7 @@ from toolkit.allocation.cpu.state import CpuState
 from toolkit.allocation.memory.state import MemoryState
 from toolkit.errors import InputError
 from toolkit.model.cpuset import CpuSet
+from toolkit.sources.kubelet.devices import kept_file
 
 DATA = Path(__file__).resolve().parents[4] / "data" / "vectors" / "checkpoint-checksums.json"
 EXAMPLES: list[dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8"))["examples"]
@@ -343,3 +345,66 @@ def test_a_version_that_is_not_known_is_not_read_as_an_older_one(kind: str) -> N
     memory = json.loads(write_memory_checkpoint("Static", MemoryState(), pod_level=False, wrapped=True))
     with pytest.raises(UnknownVersionError):
         read_memory_checkpoint(json.dumps(memory | {"shards": []}), "f")
+
+
+TAKEN = (
+    '{"Data":{"PodDeviceEntries":[{"PodUID":"651a6cc3832b6fc867fc08dd351e4206","ContainerName":"main","ResourceName":'
+    '"pinproof.local/near","DeviceIDs":{"0":["n0"]},"AllocResp":""},{"PodUID":"d124bf2660e2c9298998c33225788bbb",'
+    '"ContainerName":"main","ResourceName":"pinproof.local/near","DeviceIDs":{"0":["n1"]},"AllocResp":""}],'
+    '"RegisteredDevices":{"pinproof.local/near":["n0","n1"],"pinproof.local/plain":["p0"]}},"Checksum":3234450306}'
+)
+"""As a kubelet v1.20.2 wrote it."""
+
+
+def test_the_device_managers_checksum() -> None:
+    """Of a real file, also where only the answer was kept of it; of one that was edited it does not fit."""
+    found = device_state_file(TAKEN)
+    assert (found.problem, found.checksum_ok, found.devices_count, found.twice) == ("", True, 2, ())
+    for text, fits in ((TAKEN, True), (TAKEN.replace("n1", "n0"), False)):
+        kept = kept_file(text.encode(), "file")
+        assert "AllocResp" not in json.dumps(kept)
+        assert device_state_file(json.dumps(kept)).checksum_ok is fits
+    assert device_state_file(TAKEN.replace('"n1"]},"All', '"n0"]},"All')).twice == ("pinproof.local/near n0",)
+
+
+@pytest.mark.parametrize(
+    ("ids", "dumped"),
+    [
+        ({"1": ["b"], "-1": ["a"], "10": None}, "(checkpoint.DevicesPerNUMA)map[-1:[a] 1:[b] 10:<nil>]"),
+        (["a", "b"], "([]string)[a b]"),
+        (None, "(checkpoint.DevicesPerNUMA)<nil>"),
+    ],
+)
+def test_what_the_device_managers_checksum_is_of(ids: object, dumped: str) -> None:
+    """The dump of the entries, of V1 files (lists of ids) with the names that these types had then."""
+    entry = {"PodUID": "u", "ContainerName": "c", "ResourceName": "r", "DeviceIDs": ids, "AllocResp": "CgE="}
+    text = (
+        "(checkpoint.checkpointData){PodDeviceEntries:([]checkpoint.PodDevicesEntry)[{PodUID:(string)u "
+        f"ContainerName:(string)c ResourceName:(string)r DeviceIDs:{dumped} AllocResp:([]uint8)[10 1]}}] "
+        "RegisteredDevices:(map[string][]string)<nil>}"
+    )
+    data = {"PodDeviceEntries": [entry], "RegisteredDevices": None}
+    assert device_hashed_text(data) == text
+    assert device_state_file(json.dumps({"Data": data, "Checksum": fnv32a(text)})).checksum_ok is True
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "unexpected end of JSON input"),
+        ('{"Data": []}', "cannot unmarshal array into Go struct field Data.Data of type checkpoint.checkpointData"),
+        ('{"Data": {"PodDeviceEntries": [1]}}', "cannot unmarshal number"),
+        ('{"Data": {"PodDeviceEntries": [{"DeviceIDs": {"x": []}}]}}', "cannot unmarshal number x"),
+        ('{"Data": {"PodDeviceEntries": [{"DeviceIDs": {"0": [1]}}]}}', "of type []string"),
+        ('{"Data": {"PodDeviceEntries": [{"AllocResp": "x"}]}, "Checksum": 1}', "illegal base64 data"),
+        ('{"Data": {"RegisteredDevices": {"r": 1}}, "Checksum": 1}', "of type []string"),
+    ],
+)
+def test_a_device_managers_file_that_is_none(text: str, problem: str) -> None:
+    """A kubelet that starts takes nothing of it."""
+    assert problem in device_state_file(text).problem
+
+
+def test_a_capture_without_the_device_managers_checksum() -> None:
+    """What was left out says nothing either way."""
+    assert device_state_file('{"Data": {"PodDeviceEntries": [{"PodUID": "u"}]}}').checksum_ok is None
