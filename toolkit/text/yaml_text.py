@@ -5,6 +5,7 @@ JSON is read as such, as kubelet and kubectl do it: as YAML it could not be inde
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +14,7 @@ import yaml
 
 from toolkit.errors import InputError
 from toolkit.text import json_text
-from toolkit.text.yaml_loaders import MAX_DEPTH, AnyLoader, OwnLoader
+from toolkit.text.yaml_loaders import MAX_DEPTH, ODD, AnyLoader, QuickLoader
 
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 DECIMAL = re.compile(r"[-+]?(?:(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|\.(?:inf|nan))", re.I)
@@ -46,7 +47,7 @@ def parse_documents(
 
     :param decimal_but: refuse numbers that are not plain decimal, except below these keys; ``None``: none is refused.
         Those of JSON all are.
-    :param own: it ships with pinproof.
+    :param own: it ships with pinproof, and is read quickly whatever it has.
     :raises InputError: with line and column.
     """
     no_json = ""
@@ -57,15 +58,11 @@ def parse_documents(
                 return [data]
         except (ValueError, RecursionError) as error:
             no_json = f"not JSON: {str(error)[:80]}"
+    if own or not ODD.search(text):
+        with contextlib.suppress(InputError, yaml.YAMLError, RecursionError, ValueError):
+            return _documents(QuickLoader(text), where, decimal_but)
     try:
-        loader = OwnLoader(text) if own else AnyLoader(text)
-        documents = []
-        while loader.check_node():
-            node = loader.get_node()
-            if decimal_but is not None and node is not None:
-                _check_decimal(node, where, decimal_but)
-            documents.append(loader.construct_document(node))
-        return documents
+        return _documents(AnyLoader(text), where, decimal_but)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
@@ -75,6 +72,16 @@ def parse_documents(
         raise InputError(where, both) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise InputError(where, f"not YAML that can be read: {str(error) or type(error).__name__}") from None
+
+
+def _documents(loader: Any, where: str, decimal_but: frozenset[str] | None) -> list[Any]:
+    documents = []
+    while loader.check_node():
+        node = loader.get_node()
+        if decimal_but is not None and node is not None:
+            _check_decimal(node, where, decimal_but)
+        documents.append(loader.construct_document(node))
+    return documents
 
 
 def _levels(data: Any) -> int:

@@ -32,6 +32,8 @@ def kubelet_defects(scenario: Scenario, topology: Topology, plan: Plan) -> tuple
     except (KubeletPanic, InputError) as error:
         text = f"kubelet {MODELLED} does not survive these pods: the plan is that of a kubelet without the defect."
         return (_defect(f"scenario {scenario.name}", str(error), text, topology, Outcome.FAILED),)
+    if real == plan:
+        return ()
     departs = tuple(_defect(where, there, _breaks(there, here), topology) for where, here, there in _pairs(plan, real))
     known = plan_findings(plan, topology)
     broken = [finding for finding in plan_findings(real, topology) if finding not in known]

@@ -53,6 +53,7 @@ def whole_cores(cpus: CpuSet, topology: Topology) -> CpuSet:
 
 def _owners(plan: Plan) -> Iterator[Finding]:
     taken: dict[str, CpuSet] = {}
+    all_taken = CpuSet()
     for pod in plan.pods:
         owned = CpuSet.union(c.assigned for c in pod.containers if c.assigned is not None)
         for container in pod.containers:
@@ -69,11 +70,12 @@ def _owners(plan: Plan) -> Iterator[Finding]:
         if shared:
             text = f"CPUs {shared} are in the shared pool, too: other pods run there."
             yield _found("cpu-with-two-owners", pod.name, everything, text)
-        for other, cpus in taken.items():
+        for other, cpus in taken.items() if everything & all_taken else ():
             if cpus & everything:
                 text = f"CPUs {cpus & everything} belong to pod {other}, too."
                 yield _found("cpu-with-two-owners", pod.name, everything, text)
         taken[pod.name] = everything
+        all_taken |= everything
 
 
 def _inside(pod: PodPlan) -> Iterator[Finding]:
