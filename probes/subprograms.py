@@ -20,7 +20,7 @@ from toolkit.errors import HostUnsupportedError
 
 FIRST_NUMBER = 0x70000001
 """``SUBPROGRAM(0)`` in ``switches/claims.h``."""
-FUNCTIONS = ("root_at", "current_root", "told_wait")
+FUNCTIONS = ("root_at", "current_root", "told_wait", "told_turn", "looked_up")
 """By their numbers there; each takes a u64 and returns one."""
 _INSTRUCTION = struct.Struct("=BBhi")
 _CALL, _PSEUDO_CALL = 0x85, 1

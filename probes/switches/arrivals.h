@@ -16,18 +16,6 @@
  * Maps:
  *   differences  per CPU: key 0, value struct differences, 1 entry; the oldest difference gives way, cannot be full.
  */
-/* The running interval [from, now], and what caused us to look at it. */
-struct span {
-        u64 from;
-        u64 now;
-        u64 start;
-        u64 still;
-        u32 ended;
-        u32 tick;
-        u32 life;
-        u64 lag;                        /* the cgroup has it, the ledger has not */
-};
-
 #define DIFFERENCES     8
 #define COMPARE_SHIFT   23              /* once in 2^23 ns, if there is a switch */
 #define TOGETHER_NS     1000000000ULL   /* the clocks drift: 50 ppm are 50 us in so much time, which is LATE_NS */

@@ -161,7 +161,8 @@ static __always_inline u64 ancestor_id(void *cgroup, int level)
 
 /*
  * A BPF subprogram: the verifier goes through it once for each program that calls it, with arguments of which nothing is
- * known, and not once for each of the states in which its callers are. Worth it where a loop is; a call costs what it costs.
+ * known, and not once for each of the states in which its callers are. Worth it where a loop is, and for what is long; a call
+ * costs what it costs.
  * All functions are put into their callers here but these (probes/subprograms.py has their names, links them, and says more):
  * they take one number and return one (u64; bcc takes further arguments for registers of a probed function), and share the
  * 512 bytes of stack with their callers.
@@ -171,6 +172,8 @@ static __always_inline u64 ancestor_id(void *cgroup, int level)
 static u64 (*find_root)(u64 cgroup_and_space) = SUBPROGRAM(0);
 static u64 (*find_current_root)(u64 any) = SUBPROGRAM(1);
 static u64 (*tell_wait)(u64 slot_and_ns) = SUBPROGRAM(2);
+static u64 (*tell_turn)(u64 number) = SUBPROGRAM(3);
+static u64 (*look_up)(u64 news) = SUBPROGRAM(4);
 
 /* A root as one number, and back; none is 0, and no claim's ident is. */
 #define ROOT_SLOT_BITS  29

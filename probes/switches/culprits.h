@@ -119,7 +119,7 @@ static __always_inline void name_culprit(struct blaming *b, struct turn *t)
         }
 }
 
-static __always_inline void blame(struct blaming *b, u64 ns, struct wait_sums *w)
+static __always_inline void blame(struct blaming *b, u64 ns)
 {
         struct culprit *c = culprits.lookup(&b->whose);
 
@@ -133,7 +133,7 @@ static __always_inline void blame(struct blaming *b, u64 ns, struct wait_sums *w
         b->fresh.ns = b->fresh.longest_ns = ns;
         b->fresh.count = 1;
         if (culprits.update(&b->whose, &b->fresh))
-                w->unnamed_ns += ns;
+                b->unnamed_ns += ns;
 }
 
 /* How much of one time lies in another. */
@@ -158,13 +158,13 @@ static __always_inline u32 bucket_of(u64 ns)
         return bucket;
 }
 
-static __always_inline void blame_throttling(struct blaming *b, u64 ns, struct wait_sums *w)
+static __always_inline void blame_throttling(struct blaming *b, u64 ns)
 {
         b->whose.kind = CULPRIT_THROTTLED;
         b->whose.who = 0;
         __builtin_memset(b->whose.comm, 0, sizeof(b->whose.comm));
         b->fresh.tgid = 0;
-        blame(b, ns, w);
+        blame(b, ns);
 }
 
 /* A wait that ended then is counted. */
@@ -190,12 +190,48 @@ static __always_inline void add_wait(struct wait_sums *sums, u64 waited, u64 unt
         }
 }
 
+/*
+ * The turn of this number ended while the current task waited, or not: name what had it. Returns whether an older one may be
+ * of the wait, too. By itself, because the verifier goes through a loop as often as it may turn.
+ */
+u64 told_turn(u64 number)
+{
+        struct cpu_state *st = my_state();
+
+        if (!st)
+                return 0;
+        st = opaque(st);
+        struct blaming *b = &st->blaming;
+        struct turn *t = &st->turns[number & (TURNS - 1)];
+        u64 begin = st->turns[(number - 1) & (TURNS - 1)].end_ns, end = t->end_ns;
+
+        if (!begin)
+                return 0;
+        if (end > b->until_ns)          /* its own, which follows the wait */
+                return 1;
+        if (t->tid == b->me) {
+                b->preempted = end + SAME_NS >= b->from_ns;
+                b->rest_ns = b->from_ns; /* what lies between is the two clocks' */
+                return 0;
+        }
+        if (b->rest_ns <= b->from_ns)
+                return 0;
+        u64 ns = common_ns(begin, end, b->from_ns, b->until_ns);
+
+        b->rest_ns = begin > b->from_ns ? begin : b->from_ns;
+        ns -= common_ns(b->rest_ns, end, b->held.from_ns, b->held.until_ns);
+        if (ns) {
+                name_culprit(b, t);
+                blame(b, ns);
+        }
+        return 1;
+}
+
 /* The current task has waited, up to wait_end_ns: under which claim, and for how long. */
 u64 told_wait(u64 slot_and_ns)
 {
         struct cpu_state *st = my_state();
         u64 waited = slot_and_ns & ((1ULL << WAIT_BITS) - 1);
-        u32 me = bpf_get_current_pid_tgid(), preempted = 0;
         int zero = 0;
         struct config *c = config.lookup(&zero);
 
@@ -204,6 +240,9 @@ u64 told_wait(u64 slot_and_ns)
         st = opaque(st);
         struct blaming *b = &st->blaming;
 
+        b->me = bpf_get_current_pid_tgid();
+        b->preempted = 0;
+        b->unnamed_ns = 0;
         b->until_ns = b->rest_ns = st->wait_end_ns;
         b->from_ns = b->until_ns - waited;
         b->wait.epoch = b->whose.epoch = st->window << 8 | (c->epoch & 255);
@@ -214,38 +253,17 @@ u64 told_wait(u64 slot_and_ns)
         if (!w)
                 return 0;
         throttled_in(b, waited);
-        u64 held = common_ns(b->from_ns, b->until_ns, b->held.from_ns, b->held.until_ns);
-        u64 turn = st->turn;
+        b->held_ns = common_ns(b->from_ns, b->until_ns, b->held.from_ns, b->held.until_ns);
 
 #pragma clang loop unroll(disable)
-        for (int i = 0; i < TURNS - 1; i++) {
-                struct turn *t = &st->turns[(turn - 1 - i) & (TURNS - 1)];
-                u64 begin = st->turns[(turn - 2 - i) & (TURNS - 1)].end_ns, end = t->end_ns;
-
-                if (!begin)
+        for (int i = 1; i < TURNS; i++)
+                if (!tell_turn(st->turn - i))
                         break;
-                if (end > b->until_ns)  /* its own, which follows the wait */
-                        continue;
-                if (t->tid == me) {
-                        preempted = end + SAME_NS >= b->from_ns;
-                        b->rest_ns = b->from_ns; /* what lies between is the two clocks' */
-                        break;
-                }
-                if (b->rest_ns <= b->from_ns)
-                        break;
-                u64 ns = common_ns(begin, end, b->from_ns, b->until_ns);
-
-                b->rest_ns = begin > b->from_ns ? begin : b->from_ns;
-                ns -= common_ns(begin > b->from_ns ? begin : b->from_ns, end, b->held.from_ns, b->held.until_ns);
-                if (!ns)
-                        continue;
-                name_culprit(b, t);
-                blame(b, ns, w);
-        }
-        if (held)
-                blame_throttling(b, held, w);
-        w->throttled_ns += held;
-        w->unnamed_ns += b->rest_ns - b->from_ns - common_ns(b->from_ns, b->rest_ns, b->held.from_ns, b->held.until_ns);
-        add_wait(w, waited, b->until_ns, preempted);
+        if (b->held_ns)
+                blame_throttling(b, b->held_ns);
+        w->throttled_ns += b->held_ns;
+        b->unnamed_ns += b->rest_ns - b->from_ns - common_ns(b->from_ns, b->rest_ns, b->held.from_ns, b->held.until_ns);
+        w->unnamed_ns += b->unnamed_ns;
+        add_wait(w, waited, b->until_ns, b->preempted);
         return 0;
 }

@@ -127,26 +127,29 @@ static __always_inline void add_lag(struct cpu_state *st, struct row *row, u64 l
 }
 
 /*
- * The long way: which claim is its cgroup's, was it a member all the time, and may it be here? Returns the claim's place in
- * `rows`, and its slot, if the interval was counted there.
+ * The long way: which claim is its cgroup's, was it a member all the time, and may it be here? `st->span` is the interval.
+ * Returns 1 + the claim's slot, if the interval was counted in its row; else 0.
  */
-static __always_inline struct row *look_up(struct cpu_state *st, u64 *note, u32 news, u64 now, u64 still, int ended,
-                                           int tick, u32 *slot)
+u64 looked_up(u64 news)
 {
+        struct cpu_state *st = my_state();
+
+        if (!st)
+                return 0;
+        st = opaque(st);
+        struct span *s = &st->span;
         struct place_entry *e = current_place(&st->places, st->generation);
+        u64 *note = note_of(bpf_get_current_pid_tgid());
         u64 word = note ? *note : 0, key = NOTE_KEY(e->tag, news);
-        struct span s = { .from = st->charged_ns, .now = now, .start = st->start_ns, .still = still };
 
         if (note && word & NOTE_LEFT)
                 word = word_of_living(note, word);
         /* Whatever becomes of the interval: one that moves each time it runs is never settled, and not hidden. */
-        if (note && ended)
+        if (note && s->ended)
                 *note |= NOTE_SEEN;
-        s.ended = ended;
-        s.tick = tick;
-        s.life = life_of_note(word);
-        begin_at_arrival(st, &s);
-        if (!(word & NOTE_DEAD) && KEY_OF_NOTE(word) != key && unsettled(st, e, note, key, &s))
+        s->life = life_of_note(word);
+        begin_at_arrival(st, s);
+        if (!(word & NOTE_DEAD) && KEY_OF_NOTE(word) != key && unsettled(st, e, note, key, s))
                 return 0;
         if (e->place == PLACE_FREE || e->place == PLACE_INSIDE) {
                 struct mark *mark = &st->marks[e->tag & (MARKS - 1)];
@@ -155,7 +158,7 @@ static __always_inline struct row *look_up(struct cpu_state *st, u64 *note, u32 
                 mark->place = e->place;
                 mark->slot = e->slot;
         } else if (e->place == PLACE_WATCHED) {
-                watched(st, e, &s, note ? *note : 0);
+                watched(st, e, s, note ? *note : 0);
         }
         if (e->place != PLACE_INSIDE && e->place != PLACE_OUTSIDE)
                 return 0;
@@ -164,12 +167,30 @@ static __always_inline struct row *look_up(struct cpu_state *st, u64 *note, u32 
         if (!row)
                 return 0;
         if (e->place == PLACE_OUTSIDE)
-                outside(st, row, e, &s);
-        add_to_row(st, row, e->slot, now, s.still, ended, tick);
-        if (s.lag && ended)
-                row->arrival_lag_ns += s.lag;
-        *slot = e->slot;
-        return row;
+                outside(st, row, e, s);
+        add_to_row(st, row, e->slot, s->now, s->still, s->ended, s->tick);
+        if (s->lag && s->ended)
+                row->arrival_lag_ns += s->lag;
+        return 1 + e->slot;
+}
+
+/* The same of the interval that ends, or is split, `now`. Returns the claim's place in `rows`, and its slot. */
+static __always_inline struct row *row_looked_up(struct cpu_state *st, u32 news, u64 now, u64 still, int ended, int tick,
+                                                 u32 *slot)
+{
+        struct span *s = &st->span;
+        u64 found;
+
+        s->from = st->charged_ns;
+        s->now = now;
+        s->start = st->start_ns;
+        s->still = still;
+        s->ended = ended;
+        s->tick = tick;
+        s->lag = 0;
+        found = look_up(news);
+        *slot = found - 1;
+        return found ? row_of(st, found - 1) : 0;
 }
 
 /*
@@ -197,7 +218,7 @@ static __always_inline void charge(struct cpu_state *state_here, u64 now, int ti
         /* A tick always goes the long way: what it finds is true even where a word was missed. */
         if (tick || mark->key != key || key >> 32 != news) {
                 u32 slot;
-                struct row *row = look_up(st, note, news, now, still, 0, tick, &slot);
+                struct row *row = row_looked_up(st, news, now, still, 0, tick, &slot);
 
                 if (row && !tick)
                         count_wait_now(st, row, slot);

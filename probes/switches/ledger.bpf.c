@@ -11,19 +11,6 @@
  */
 #include "switches/claims.h"
 #include "switches/ledger.h"
-#include "switches/membership.h"
-#include "actions/actions.h"
-#include "switches/arrivals.h"
-#include "switches/pieces.h"
-#include "switches/offences.h"
-#include "switches/intruders.h"
-#include "switches/waits.h"
-#include "switches/intervals.h"
-#include "switches/renames.h"
-
-#define NEVER   (1ULL << 32)            /* no number of news */
-#define likely(condition)  __builtin_expect(!!(condition), 1)
-#define rare(condition)    __builtin_expect(!!(condition), 0)
 
 /* One entry per CPU. */
 BPF_PERCPU_ARRAY(state, struct cpu_state, 1);
@@ -35,7 +22,20 @@ static __always_inline struct cpu_state *my_state(void)
         return state.lookup(&zero);
 }
 
+#include "switches/membership.h"
+#include "actions/actions.h"
+#include "switches/arrivals.h"
+#include "switches/pieces.h"
+#include "switches/offences.h"
+#include "switches/intruders.h"
+#include "switches/waits.h"
 #include "switches/culprits.h"
+#include "switches/intervals.h"
+#include "switches/renames.h"
+
+#define NEVER   (1ULL << 32)            /* no number of news */
+#define likely(condition)  __builtin_expect(!!(condition), 1)
+#define rare(condition)    __builtin_expect(!!(condition), 0)
 
 /* The turn of the task that goes ends, and the next one's begins. `note`: what is known of the one that goes. */
 static __always_inline void lead_on(struct cpu_state *st, struct bpf_raw_tracepoint_args *ctx, u64 now, u32 tid, u64 note)
@@ -97,7 +97,7 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
         u32 slot = 0;
 
         compare_clocks(st, now);
-        row = look_up(st, note, news, now, standstill(st, ns, tid), 1, 0, &slot);
+        row = row_looked_up(st, news, now, standstill(st, ns, tid), 1, 0, &slot);
         if (lag)
                 add_lag(st, row, lag);
         st->before = row ? slot + 1 : 0;

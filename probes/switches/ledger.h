@@ -248,6 +248,10 @@ struct turn {
 
 /* What a wait is told with: beside its callers' there is no room for it on the stack (512 bytes for both). */
 struct blaming {
+        u32 me;                         /* the thread that waited */
+        u32 preempted;                  /* by others, while it was runnable */
+        u64 held_ns;                    /* of the wait: throttled */
+        u64 unnamed_ns;                 /* of the wait: what had it did not fit into the map */
         u64 word;                       /* of a struct of the kernel's */
         u64 from_ns;                    /* of the wait */
         u64 until_ns;
@@ -258,6 +262,19 @@ struct blaming {
         struct culprit fresh;
         struct throttle held;
         struct throttle first;
+};
+
+/* The running interval [from, now], and what caused us to look at it. */
+struct span {
+        u64 from;
+        u64 now;
+        u64 start;
+        u64 still;
+        u32 ended;
+        u32 tick;
+        u32 life;
+        u32 pad;
+        u64 lag;                        /* the cgroup has it, the ledger has not */
 };
 
 /* What a CPU's programs keep for themselves. Only this CPU writes; programs on it do not interrupt each other. */
@@ -297,6 +314,7 @@ struct cpu_state {
         struct place_cache places;
         struct turn turns[TURNS];
         struct blaming blaming;
+        struct span span;               /* of the interval that is looked up */
 };
 
 enum counted { COUNTED_OUTSIDE = 1, COUNTED_TRANSITION = 2, COUNTED_INTRUDER = 4 };

@@ -315,7 +315,7 @@ MASK_BUFFERS = 4
 MASK_BYTES = CPU_WORDS * 8 * 2 + 16
 CONFIG = struct.Struct("=6I")
 CLAIM_ROOT = struct.Struct("=IIII")
-CPU_STATE_BYTES = CpuState.LAYOUT.size + 32 * 16 + 16 * 32 + 32 * 24 + 192
+CPU_STATE_BYTES = CpuState.LAYOUT.size + 32 * 16 + 16 * 32 + 32 * 24 + 216 + 56
 RENAME_KEY = struct.Struct("=II")
 RENAME = struct.Struct("=Q16s")
 NOTES_PER_LINE = 128

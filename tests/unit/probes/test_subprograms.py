@@ -57,7 +57,7 @@ def test_functions_stand_behind_the_program_once_each() -> None:
 def test_the_numbers_are_those_of_the_source() -> None:
     """Each function is defined there once, with one argument, and called by its number here."""
     folder = resources.files("probes").joinpath("switches")
-    text = "".join(folder.joinpath(name).read_text() for name in ("claims.h", "culprits.h"))
+    text = "".join(folder.joinpath(name).read_text() for name in ("claims.h", "culprits.h", "intervals.h"))
 
     assert f"(void *)(0x{FIRST_NUMBER:x}UL + (number))" in text
     assert sorted(re.findall(r"^u64 (\w+)\(u64 \w+\)$", text, re.M)) == sorted(FUNCTIONS)
