@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from markupsafe import Markup
 
 from toolkit.fleet.values import BETTER, SAME, SUSPECT, UNDECIDED, WORSE, Comparison, MeasureChange, VerdictChange
 from toolkit.report.comparison_table import counting, named, undecided_notes, verdict_line, waiver_notes
 from toolkit.report.html.drawing import path, svg
-from toolkit.report.html.page import cut, page
+from toolkit.report.html.page import Step, cut, explained, page
 
 MAX_ROWS = 200
 WIDE, HIGH = 240, 26
@@ -57,7 +58,7 @@ class Difference:
     undecided: tuple[str, ...]
     environment: tuple[tuple[str, str, str], ...]
     waivers: tuple[str, ...]
-    again: tuple[str, ...]
+    again: tuple[Step, ...]
 
 
 def difference(comparison: Comparison, base: str = "") -> Difference:
@@ -71,7 +72,7 @@ def difference(comparison: Comparison, base: str = "") -> Difference:
     )  # fmt: skip
     return Difference(
         outcome=str(comparison.outcome),
-        sentence=verdict_line(comparison),
+        sentence=_sentence(comparison),
         base=base,
         base_runs=comparison.base_runs,
         new_runs=comparison.new_runs,
@@ -83,8 +84,22 @@ def difference(comparison: Comparison, base: str = "") -> Difference:
         undecided=tuple(undecided_notes(comparison)),
         environment=tuple((one.name, one.before, one.after) for one in comparison.environment),
         waivers=tuple(waiver_notes(comparison)),
-        again=tuple(f"pinproof explain {rule}" for rule in list(rules)[:4] if rule not in ("scenario", "blind-spot")),
+        again=tuple(_again(comparison, [rule for rule in rules if rule not in ("scenario", "blind-spot")])),
     )
+
+
+def _sentence(comparison: Comparison) -> str:
+    """Return the gate's line, for a reader that does not know what it counts."""
+    return f"{verdict_line(comparison)} (verdicts and measures)"
+
+
+def _again(comparison: Comparison, rules: Sequence[str]) -> Iterator[Step]:
+    yield from explained(rules, 3)
+    worse = dict.fromkeys(one.scenario for one in (*comparison.regressions, *comparison.required) if one.scenario)
+    if worse:
+        selected = "".join(f" --select {quote(name)}" for name in list(worse)[:6])
+        yield Step(f"sudo pinproof conformance{selected}", "repeat what is worse on its node, then compare once more")
+    yield Step("pinproof compare BASE NEW --json", "everything that was compared, also what is the same")
 
 
 def comparison_page(comparison: Comparison, name: str = "") -> str:

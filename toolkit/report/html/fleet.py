@@ -30,7 +30,7 @@ from toolkit.report.fleet_table import (
     was,
 )
 from toolkit.report.html.drawing import group, path, svg
-from toolkit.report.html.page import cut, page
+from toolkit.report.html.page import Step, cut, explained, page
 from toolkit.text.names import printable
 from toolkit.text.wording import count, first_lines
 
@@ -91,7 +91,7 @@ class FleetView:
     kept: int
     total: int
     lists: tuple[tuple[str, tuple[str, ...]], ...]
-    again: tuple[str, ...]
+    again: tuple[Step, ...]
 
 
 def fleet_page(answer: FleetAnswer, name: str = "") -> str:
@@ -217,11 +217,12 @@ def _lists(answer: FleetAnswer) -> Iterable[tuple[str, tuple[str, ...]]]:
             yield title, tuple(map(cut, first_lines(lines, MAX_LINES)))
 
 
-def _again(answer: FleetAnswer, nodes: Sequence[Node]) -> Iterable[str]:
+def _again(answer: FleetAnswer, nodes: Sequence[Node]) -> Iterable[Step]:
     """Yield what explains the worst, what shows one node of it, and what asks again."""
-    yield from (f"pinproof explain {rule}" for rule in list(dict.fromkeys(one.rule for one in answer.rules))[:2])
+    yield from explained((one.rule for one in answer.rules), 2)
     first = next((one for one in nodes if one.outcome is NodeOutcome.FAILED and one.sources), None)
     if first is not None:
         source = next((one for one in first.sources if one.counts and one.outcome is first.outcome), first.sources[0])
-        yield f"pinproof report {quote(source.path)} --html {quote(first.host + '.html')}"
-    yield "pinproof fleet RESULTS --json > today.json   # and next time: --against today.json"
+        command = f"pinproof report {quote(source.path)} --html {quote(first.host + '.html')}"
+        yield Step(command, f"one of the nodes that failed, {first.host}, in full")
+    yield Step("pinproof fleet RESULTS --json > today.json", "keep this answer; next time add --against today.json")

@@ -11,11 +11,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
@@ -29,6 +29,8 @@ MARKS = {
     "suspect": "?", "skipped": "-",
 }  # fmt: skip
 """What stands beside the word of an outcome; every other outcome of a node has ``!``."""
+BADGES = {"passed": "caught", "failed": "not noticed"}
+"""What is said of a promise that was broken on purpose, by the outcome of that control."""
 MAX_REASON = 1_200
 """Characters of a reason; the whole one is in ``result.json``."""
 _PARTS = files("toolkit.report.html")
@@ -97,11 +99,32 @@ def _environment() -> Environment:
     )
     made.globals["mark"] = mark
     made.globals["marks"] = MARKS
+    made.globals["caught"] = BADGES
     made.filters["data"] = data
     made.filters["n"] = lambda value: f"{value:,}"
     made.filters["time"] = lambda ns: brief(ns) if ns else "-"
+    made.filters["when"] = _when
     made.filters["ms"] = lambda ms: f"{ms / 1e3:.1f} s" if ms >= 10_000 else f"{ms:.0f} ms"
     return made
+
+
+class Step(NamedTuple):
+    """What can be done next. :param why: what it is good for."""
+
+    command: str
+    why: str
+
+
+def explained(rules: Iterable[str], most: int) -> list[Step]:
+    """Return the steps that explain rules, each once."""
+    why = "what a rule judges, with which tolerance, and how to break it on purpose"
+    return [Step(f"pinproof explain {rule}", why) for rule in list(dict.fromkeys(rules))[:most]]
+
+
+def _when(text: str) -> str:
+    """Return a moment as people write it, to the second."""
+    zoned = text.removesuffix("Z").removesuffix("+00:00")
+    return text if zoned == text or len(zoned) < 19 else f"{zoned[:10]} {zoned[11:19]} UTC"
 
 
 def cut(text: str) -> str:

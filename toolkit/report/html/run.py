@@ -21,7 +21,7 @@ from toolkit.report.causes import causes
 from toolkit.report.html.comparison import difference
 from toolkit.report.html.curves import Curve, curves_of
 from toolkit.report.html.machine import Machine, machine_of
-from toolkit.report.html.page import UPLOT, cut, page
+from toolkit.report.html.page import UPLOT, Step, cut, explained, page
 from toolkit.report.html.timeline import Times, timeline_of
 from toolkit.report.summary import summary
 from toolkit.report.table import not_seen
@@ -107,7 +107,7 @@ class RunView:
     environment: tuple[tuple[str, str], ...]
     node: str
     scenario: str
-    again: tuple[str, ...]
+    again: tuple[Step, ...]
 
 
 def run_view(judged: Judged, shown: Shown, name: str) -> RunView:
@@ -309,17 +309,16 @@ def _coverage(result: Result) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _again(result: Result, scenario: str, name: str, evidence: Evidence) -> tuple[str, ...]:
+def _again(result: Result, scenario: str, name: str, evidence: Evidence) -> tuple[Step, ...]:
     """Return the commands that explain what did not pass, and that repeat the run."""
     bad = [one for one in result.verdicts if one.outcome in (Outcome.FAILED, Outcome.UNDECIDED)]
-    rules = dict.fromkeys(one.rule for one in bad)
-    explain = [f"pinproof explain {rule}" for rule in list(rules)[:3]]
+    explain = explained((one.rule for one in bad), 3)
     if scenario:
-        return (*explain, f"sudo pinproof conformance --select {quote(scenario)}")
+        return (*explain, Step(f"sudo pinproof conformance --select {quote(scenario)}", "repeat it"))
     followed = evidence.following
     source = quote(f"--{followed.source}") if followed is not None else "--claims FILE"
     return (
         *explain,
-        f"sudo pinproof watch {source} --duration {max(10, round(result.duration_s))}",
-        f"pinproof judge {quote(name)}",
+        Step(f"sudo pinproof watch {source} --duration {max(10, round(result.duration_s))}", "look again"),
+        Step(f"pinproof judge {quote(name)}", "the same verdicts, from the saved evidence"),
     )

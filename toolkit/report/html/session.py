@@ -18,7 +18,7 @@ from toolkit.model.session import Session
 from toolkit.model.verdict import Outcome, rank
 from toolkit.report.conformance_table import caught, group
 from toolkit.report.html.comparison import Difference, difference
-from toolkit.report.html.page import cut, page
+from toolkit.report.html.page import Step, cut, explained, page
 from toolkit.report.html.run import RunView, Why, counts, programs_of, whys
 from toolkit.text.wording import count
 
@@ -66,7 +66,7 @@ class SessionView:
     skipped: tuple[tuple[str, int, str], ...]
     unseen: tuple[tuple[str, int], ...]
     environment: tuple[tuple[str, str], ...]
-    again: tuple[str, ...]
+    again: tuple[Step, ...]
     undrawn: int
     base: Difference | None
 
@@ -179,7 +179,7 @@ def _control(one: ControlResult) -> tuple[str, str, str]:
     return str(one.outcome), one.name, cut(one.reason)
 
 
-def _again(order: Sequence[ScenarioResult]) -> tuple[str, ...]:
+def _again(order: Sequence[ScenarioResult]) -> tuple[Step, ...]:
     """Return the commands that explain what did not pass, and that repeat it."""
     bad = [one for one in order if one.outcome in (Outcome.FAILED, Outcome.UNDECIDED)]
     rules = dict.fromkeys(
@@ -188,6 +188,8 @@ def _again(order: Sequence[ScenarioResult]) -> tuple[str, ...]:
         + [control.rule for one in bad for control in one.controls
            if control.outcome in (Outcome.FAILED, Outcome.UNDECIDED)]
     )  # fmt: skip
-    explain = [f"pinproof explain {rule}" for rule in list(rules)[: MAX_NEXT // 2]]
     selected = "".join(f" --select {quote(one.name)}" for one in bad[:MAX_NEXT])
-    return (*explain, f"sudo pinproof conformance{selected}")
+    why = "repeat what did not pass" if bad else "repeat it, for instance after a change"
+    if any(one.outcome is Outcome.UNDECIDED for one in bad):
+        why += "; undecided is no pass: where the host was busy, let nothing else run meanwhile"
+    return (*explained(rules, MAX_NEXT // 2), Step(f"sudo pinproof conformance{selected}", why))

@@ -182,12 +182,19 @@ def _area(bins: Sequence[UsageBin], most: float, window: int) -> list[str]:
 
 
 def _breaches(outside: Iterable[Offender], window: int) -> Iterator[str]:
-    """Mark what ran outside: a line where it began, and how long it went on."""
+    """Mark what ran outside: a line where it began, its longest stay, and until when it came again."""
     for one in sorted(outside, key=lambda one: -one.total_ns)[:MAX_MARKS]:
         begin = _x(one.first_at_ns, window)
-        end = _x(one.last_at_ns if one.last_at_ns is not None else one.first_at_ns + one.longest_ns, window)
+        until_ns = one.first_at_ns + one.longest_ns if one.longest_at_ns is None else one.longest_at_ns
+        longest, until = _x(until_ns - one.longest_ns, window), _x(until_ns, window)
+        end = max(until, begin if one.last_at_ns is None else _x(one.last_at_ns, window))
         tip = f"{one.comm} ({one.tid}) on CPU {one.cpu}: {brief(one.total_ns)} outside, first {brief(one.first_at_ns)}"
-        yield group("breach", [box(begin, 0, max(1, end - begin), HIGH), path(f"M{begin} 0V{HIGH}")], tip)
+        stays = [
+            box(begin, 0, max(1, end - begin), HIGH, kind="until"),
+            box(longest, 0, max(1, until - longest), HIGH),
+            path(f"M{begin} 0V{HIGH}"),
+        ]
+        yield group("breach", stays, tip)
 
 
 def _span(row: Held, window: int) -> str:

@@ -121,7 +121,7 @@
   follow();
   let closed = [];
   window.addEventListener("beforeprint", () => {
-    closed = [...document.querySelectorAll("details:not([open])")].filter((one) => one.classList.contains("scenario") === false);
+    closed = [...document.querySelectorAll("details:not([open])")];
     closed.forEach((one) => { one.open = true; });
   });
   window.addEventListener("afterprint", () => closed.forEach((one) => { one.open = false; }));
