@@ -15,7 +15,8 @@ from toolkit.model.serde import stage_value
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimChange:
-    """From ``at_ns`` on (since the window opened) this is what the claim of that name promises.
+    """From ``at_ns`` on (since the window opened) this is what the claim of that name promises: all of it, of which a
+    row of the timeline has CPUs, memory nodes, quota and weight.
 
     :param claim: the whole claim as it is then; one whose name is new begins to be.
     """

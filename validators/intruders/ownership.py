@@ -29,7 +29,7 @@ NAMED_STEPS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """What one claim owned in a window.
+    """What one claim owned in a window: the rows of the timeline turned round, from each CPU to its times.
 
     :param spans: by CPU: when it was the claim's.
     :param steps: the sets that it had, each with when it began; none for as long as it had none.

@@ -25,7 +25,7 @@ TOGETHER_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """The same value from one reading to another.
+    """The same value from one reading to another: what a layer said, of which the timeline, of promises, has no row.
 
     :param last_ns: until the next reading, where only readings that differ are kept.
     :param sure_ns: so long it was so for sure: it may have changed at any moment after the last look at it.

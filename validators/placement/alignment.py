@@ -58,7 +58,7 @@ def sets_in_force(stand: Stand, evidence: Evidence) -> tuple[tuple[str, CpuSet],
     What the kernel granted within the window just before a promise ended, or just after it began, is of neither: a
     kubelet writes before or after its word is known here. A text instead says which evidence is missing.
     """
-    found = [("promised", cpus) for cpus in stand.sets(evidence)]
+    found = [("promised", cpus) for cpus in stand.sets]
     claim = stand.claim
     for when, files, in_time in (
         ("before", evidence.files_before, stand.from_begin),

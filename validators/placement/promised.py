@@ -5,31 +5,32 @@ Source: docs/principles.md ("Each claim has an epoch"); KEP-1287: a container th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from toolkit.model.claim_changes import ClaimChange, versions
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
-from toolkit.model.evidence import Evidence, Transition
-from toolkit.model.held import FOREVER_NS
-from toolkit.timeline.saved import PLANNED_CAUSES
+from toolkit.model.evidence import Transition
+from toolkit.model.held import FOREVER_NS, Why
+from toolkit.timeline import saved
+from toolkit.timeline.held import Timeline
 from validators.queries import view
 from validators.wording import seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stand:
-    """A promise about alignment, and when it stood.
+    """A promise about alignment, and when it stood: a row of the timeline has CPUs, and not how they should lie.
 
-    :param claim: as it was then, at last. :param earlier: CPU sets that it had before, of other lives too.
+    :param claim: as it was then, at last. :param held: what the claim was promised through the window.
     """
 
     claim: Claim
+    held: Timeline
     begin_ns: int = -FOREVER_NS
     end_ns: int = FOREVER_NS
-    earlier: tuple[CpuSet, ...] = ()
 
     @property
     def name(self) -> str:
@@ -53,45 +54,32 @@ class Stand:
         parts += [] if self.to_end else [f"until {seconds(self.end_ns)}"]
         return " ".join(parts) + (" on" if parts and self.to_end else "")
 
-    def sets(self, evidence: Evidence) -> Iterator[CpuSet]:
-        """Yield the CPU sets that were promised then, one that was so again too."""
-        yield from self.earlier
-        since_ns = -FOREVER_NS
-        changes = view.mask_changes(self.name, evidence.transitions)
-        for epoch, change in enumerate((*changes, None)):
-            until_ns = FOREVER_NS if change is None else change.start_at_ns
-            promised = view.set_at_epoch(self.claim, changes, epoch)
-            if promised is not None and max(since_ns, self.begin_ns) < min(until_ns, self.end_ns):
-                yield promised
-            since_ns = until_ns if change is None else change.end_at_ns
+    @property
+    def sets(self) -> tuple[CpuSet, ...]:
+        """The CPU sets that were promised then, in the order of time."""
+        rows = self.held.cut(self.begin_ns, self.end_ns).rows
+        return tuple(row.cpus for row in rows if row.why is Why.PROMISED and row.cpus is not None)
 
 
 def stands(
     claims: ClaimSet, claim: Claim, transitions: tuple[Transition, ...], asked: Callable[[Claim], bool]
 ) -> tuple[Stand, ...]:
     """Return when a claim was promised it, and what it was then. :param asked: whether it is, as it is at one time."""
-    every = versions(claims, claim)
-    if len(every) == 1:  # most of hundreds
-        return (_stand(list(every), claim),) if asked(claim) else ()
-    runs = [list(run) for _, run in groupby(every, key=lambda one: _terms(one.claim))]
-    if len(runs) == 1:
-        return (_stand(runs[0], claim),) if asked(claim) else ()
-    mine = [one for one in view.changes_of(claim.name, transitions) if one.cause in PLANNED_CAUSES]
-    found = []
-    for index, run in enumerate(runs):
-        begin_ns, end_ns = -FOREVER_NS, FOREVER_NS
-        if index:
-            begin_ns = _edge(runs[index - 1][-1], run[0], mine)[1]
-        if index + 1 < len(runs):
-            end_ns = _edge(run[-1], runs[index + 1][0], mine)[0]
-        if asked(run[-1].claim):
-            found.append(_stand(run, run[-1].claim, begin_ns, end_ns))
-    return tuple(found)
-
-
-def _stand(run: list[ClaimChange], claim: Claim, begin_ns: int = -FOREVER_NS, end_ns: int = FOREVER_NS) -> Stand:
-    earlier = tuple(dict.fromkeys(one.claim.cpus for one in run[:-1] if one.claim.cpus))
-    return Stand(claim=claim, begin_ns=begin_ns, end_ns=end_ns, earlier=earlier)
+    runs = [list(run) for _, run in groupby(versions(claims, claim), key=lambda one: _terms(one.claim))]
+    if not any(asked(run[-1].claim) for run in runs):  # most of hundreds
+        return ()
+    mine = view.changes_of(claim.name, transitions)
+    held, planned = saved.promised(claims, claim, mine), [one for one in mine if one.cause in saved.PLANNED_CAUSES]
+    begins, ends = [-FOREVER_NS], list[int]()
+    for before, after in pairwise(runs):
+        until_ns, since_ns = _edge(before[-1], after[0], planned)
+        begins.append(since_ns)
+        ends.append(until_ns)
+    return tuple(
+        Stand(claim=run[-1].claim, held=held, begin_ns=begin_ns, end_ns=end_ns)
+        for run, begin_ns, end_ns in zip(runs, begins, [*ends, FOREVER_NS], strict=True)
+        if asked(run[-1].claim)
+    )
 
 
 def _terms(claim: Claim) -> tuple[object, ...]:

@@ -96,7 +96,10 @@ def mask_changes(claim: str, transitions: Iterable[Transition]) -> tuple[Transit
 
 
 def set_at_epoch(claim: Claim, changes: tuple[Transition, ...], epoch: int) -> CpuSet | None:
-    """Return the CPU set promised after ``epoch`` complete changes; 0 is the start of the observation."""
+    """Return the CPU set promised after ``epoch`` complete changes; 0 is the start of the observation.
+
+    The epoch says what was published when something was read: the time of a reading, and so the timeline, does not.
+    """
     if not changes:
         return claim.cpus
     if epoch <= 0:

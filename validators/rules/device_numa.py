@@ -10,6 +10,7 @@ from toolkit.model.evidence import Evidence
 from toolkit.model.measures import levels, words
 from toolkit.model.placement import DevicePlace
 from toolkit.model.verdict import Measure, Outcome, Verdict
+from toolkit.timeline.saved import promised
 from validators.placement import groups
 from validators.placement.alignment import sets_in_force
 from validators.placement.promised import Stand
@@ -78,7 +79,8 @@ def _node_sets(claim: Claim, evidence: Evidence, machine: dict[int, CpuSet]) -> 
 
 
 def _of_cpus(claim: Claim, evidence: Evidence, machine: dict[int, CpuSet]) -> _Sets | str:
-    sets = sets_in_force(Stand(claim=claim), evidence)
+    held = promised(ClaimSet(claims=()), claim, view.changes_of(claim.name, evidence.transitions))
+    sets = sets_in_force(Stand(claim=claim, held=held), evidence)
     if isinstance(sets, str):
         return sets
     return tuple((f"CPUs {cpus} ({name})", groups.nodes_of(cpus, machine)) for name, cpus in sets)

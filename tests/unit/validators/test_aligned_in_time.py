@@ -78,6 +78,23 @@ def test_who_asks_for_a_moment_in_between(kind: Alignment, own: str, outcome: st
     assert found.reason.startswith("from 3.0 s until 6.0 s: CPUs ")
 
 
+@pytest.mark.parametrize("kind", RULES)
+@pytest.mark.parametrize(
+    ("own", "granted", "outcome"), [("2,6", "2,6", "passed"), ("0,3", "0,3", "failed"), ("2,5", "2,6", "failed")]
+)
+def test_what_its_next_life_had_is_not_of_its_own_time(kind: Alignment, own: str, granted: str, outcome: str) -> None:
+    """db has CPUs of its own until 5 s; then it is of the pool, which grows and shrinks: no promise of db's was broken
+    by that, and none was kept by it.
+    """
+    first, grown = became(replace(POOL, cpus=cpus("0-7")), before=own), moved(6, "0-7", "2-7", POOL)
+    shrunk = moved(7, "2-7", "2-3,6-7", POOL)
+    every = {key: first[key] + grown[key] + shrunk[key] for key in first}
+    found = verdict(RULES[kind].id, seen(granted, "2-3,6-7", **every), db(own))
+
+    assert (found.outcome, found.reason.startswith("until 5.0 s: ")) == (outcome, True), found.reason
+    assert f"CPUs {own} " in found.reason
+
+
 def test_twice_is_the_worse_of_both() -> None:
     """On a whole core until 3 s, and on half of two cores from 6 s on."""
     first, second = became(POOL, 3), became(db("0,3"), 6, before="0-2,4-7")

@@ -13,7 +13,9 @@ from toolkit.model.serde import stage_value
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """A change of a claim while it was watched: its mask, or its existence."""
+    """A change of a claim while it was watched, its mask or its existence: what the kernel side was told, from when to
+    when that took and by what, of which the timeline is made.
+    """
 
     claim: str
     what: str

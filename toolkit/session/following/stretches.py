@@ -15,7 +15,10 @@ Value = TypeVar("Value", LayerView, StateReading)
 
 @dataclass(slots=True)
 class Stretch(Generic[Value]):
-    """Readings in a row that gave the same value: the first and the last of them (CLOCK_MONOTONIC)."""
+    """Readings in a row that gave the same value: the first and the last of them (CLOCK_MONOTONIC).
+
+    What a layer said is no promise, and in no row of the timeline.
+    """
 
     value: Value
     first_ns: int

@@ -393,7 +393,9 @@ class InForce:
 
 
 class Owned:
-    """Which containers of one node own, or owned, CPUs: from its first reading on."""
+    """Which containers of one node own, or owned, CPUs: from its first reading on. The timeline knows claims, and these
+    are by pod and container, also such as run no more, or never had a claim.
+    """
 
     def __init__(self) -> None:
         self._owners: dict[tuple[str, str], CpuSet] = {}
