@@ -14,8 +14,13 @@ _FLAG = "enforceNodeAllocatable (--enforce-node-allocatable)"
 _COMPRESSIBLE = "-compressible"
 _SYSTEM, _KUBE = "system-reserved", "kube-reserved"
 _RESERVED = (_SYSTEM, _SYSTEM + _COMPRESSIBLE, _KUBE, _KUBE + _COMPRESSIBLE)
-_NONE = "none"
-_ALL = ("pods", *_RESERVED, _NONE)
+_NONE, _PODS = "none", "pods"
+_ALL = (_PODS, *_RESERVED, _NONE)
+
+
+def enforces_pods(config: NodeConfig) -> bool:
+    """Whether the cgroup of all pods is limited to what is not reserved, and not to what the machine has."""
+    return _PODS in config.enforce_node_allocatable
 
 
 def enforcement_problems(config: NodeConfig) -> Iterator[str]:

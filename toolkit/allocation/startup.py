@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from toolkit.allocation.admission import StartupError
 from toolkit.allocation.cpu.manager import CpuPolicyError, NonePolicy, StaticPolicy, make_policy
-from toolkit.allocation.enforcement import enforcement_problems
+from toolkit.allocation.enforcement import enforcement_problems, enforces_pods
 from toolkit.allocation.machine import Machine
 from toolkit.allocation.memory.start import Reserved, check_policy
 from toolkit.allocation.topology.manager import POLICIES, SCOPES, TopologyManager
@@ -135,6 +135,20 @@ def node_allocatable(config: NodeConfig, machine: Machine, reservation: Mapping[
     found = {n: Quantity(nano, capacity[n].family) for n, nano in left.items() if n != MEMORY or capacity[n]}
     by_cores = [config.pods_per_core * machine.num_cpus] if config.pods_per_core else []
     return {PODS: Quantity.of(min([config.max_pods, *by_cores])), **found}
+
+
+def memory_of_all_pods(config: NodeConfig, capacity_bytes: int) -> int:
+    """Return the limit of memory of the cgroup of all pods; where nothing is enforced for pods it is the capacity.
+
+    Neither the threshold of eviction nor huge pages are taken off.
+    Source: ``pkg/kubelet/cm/node_container_manager_linux.go`` (``enforceNodeAllocatableCgroups``,
+    ``getNodeAllocatableInternalAbsolute``).
+
+    :raises InputError: a reserved amount is none; such a kubelet does not start.
+    """
+    reserved = (config.system_reserved, config.kube_reserved) if enforces_pods(config) else ()
+    kept = sum(Quantity.parse(amounts[MEMORY]).value for amounts in reserved if MEMORY in amounts)
+    return max(0, capacity_bytes - kept)
 
 
 def _capacity(machine: Machine) -> dict[str, Quantity]:

@@ -335,8 +335,8 @@ RULE = Rule(
             Other files hold no promise, but decide what one is worth; they are read at both ends of the window and when
             a write to one is reported. A claim with a weight fails while cpu.idle is 1: its tasks then run only where
             nothing else wants the CPU. A claim that says how low memory.high may be (`memoryHighBytes`) fails below
-            it: a kubelet's container must have `max` without MemoryQoS, and with it no less than the memory that it
-            requests, unless its runtime was told another value (`unified`). cpuset.cpus.partition, cpu.uclamp.min and
+            it: of a kubelet's container that is what its release asks for with MemoryQoS (docs/facts.md K-high), else
+            `max`, unless its runtime was told another value (`unified`). cpuset.cpus.partition, cpu.uclamp.min and
             .max, memory.high without a promise, memory.min, memory.low and memory.swap.max are measures, also of the
             cgroups above, and the reason names what limits the tasks: an isolated partition, in which the kernel
             balances nothing, or one that is invalid; a cap of utilisation below 100 %; a memory.high. Kernels without
@@ -351,6 +351,9 @@ RULE = Rule(
             The weight of a kubelet's Burstable class is the sum of its pods' requests, brought up to date once a
             minute: it fails below the sum of those whose sandboxes have run for 90 s, and above what the CPUs of the
             machine are worth.
+
+            The cgroup of all pods has the weight of the CPUs that are not reserved (judged unless one is offline), and
+            the limit of memory that goes with it, where the Memory Manager's file says how much the kubelet found.
 
             On a kubelet's node no limit of memory is promised to a pod's cgroup where the pod has none, and to a
             container that has none and whose runtime was told none: one that stands there is a failure. On a followed

@@ -39,11 +39,12 @@ def by_amount(files: Files, kube: str, system: str) -> None:
     configure(files, 'systemReserved:\n  memory: "400Mi"', f'systemReserved:\n  memory: "400Mi"\n  cpu: "{system}"')
 
 
-@pytest.mark.parametrize(("kube", "system"), [("1", "1"), ("700m", "800m")])
-def test_reserved_by_amount(kube: str, system: str) -> None:
-    """The kubelet takes whole CPUs for the sum, the first cores of the machine."""
+@pytest.mark.parametrize(("kube", "system", "weight"), [("1", "1", 235), ("700m", "800m", 254)])
+def test_reserved_by_amount(kube: str, system: str, weight: int) -> None:
+    """The kubelet takes whole CPUs for the sum, the first cores; the weight of all pods is of the rest."""
     files = capture("B1-4")
     by_amount(files, kube, system)
+    files["cgroup/kubepods/cpu.weight"] = f"{weight}\n".encode()
     data = document(files)
     assert (data["reserved_cpus"], data["strict_reservation"]) == ("0-1", True)
     assert failed(files) == failed(capture("B1-4"))
@@ -102,6 +103,7 @@ def test_without_a_topology_alignment_is_missing() -> None:
         (r"pod62dbb[^/]*/bca556[^/]*", "memory.max", "33554432", "gf-node1/main", "memory limit"),
         (r"kubepods", "cpu.weight", "100", "kubepods/(qos)", "weight"),
         (r"kubepods", "cpu.max", "100000 100000", "kubepods/(qos)", "quota"),
+        (r"kubepods", "memory.max", "max", "kubepods/(qos)", "memory limit"),
         (r"kubepods/besteffort", "cpu.weight", "100", "besteffort/(qos)", "weight"),
         (r"kubepods/burstable", "cpu.max", "50000 100000", "burstable/(qos)", "quota"),
     ],
@@ -115,6 +117,30 @@ def test_limits_of_containers_and_of_what_is_above_pods(
     (name,) = [one for one in files if re.fullmatch(rf"cgroup/(.*/)?{path}/{re.escape(control)}", one)]
     files[name] = value.encode()
     assert words in failed(files)["applied", subject]
+
+
+@pytest.mark.parametrize(
+    ("enforced", "amounts", "shares", "memory"),
+    [
+        ('["pods"]', ("reservedSystemCPUs: 0-1", 'memory: "400Mi"'), 6144, 3_690_524_672),
+        ('["none"]', ("reservedSystemCPUs: 0-1", 'memory: "400Mi"'), 8192, 4_109_955_072),
+        ('["pods"]', ("kubeReserved: {cpu: 500m, memory: 300Mi}", 'memory: "400Mi"\n  cpu: "1"'), 6656, 3_375_951_872),
+    ],
+)
+def test_node_allocatable_is_the_limit_of_all_pods(
+    enforced: str, amounts: tuple[str, str], shares: int, memory: int
+) -> None:
+    """What the machine had when the kubelet started, less what is kept back, where that is enforced for pods."""
+    files = capture("B1-4")
+    for before, after in (
+        ('enforceNodeAllocatable: ["pods"]', f"enforceNodeAllocatable: {enforced}"),
+        ('reservedSystemCPUs: "0-1"', amounts[0]),
+        ('memory: "400Mi"', amounts[1]),
+    ):
+        assert before.encode() in files[CONFIG]
+        files[CONFIG] = files[CONFIG].replace(before.encode(), after.encode(), 1)
+    row = rows(files)["kubepods/(qos)"]
+    assert (row["shares"], row["memory_bytes"]) == (shares, memory)
 
 
 def test_a_cpu_that_is_present_and_offline_leaves_the_weight_of_all_pods_open() -> None:

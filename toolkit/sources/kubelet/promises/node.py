@@ -11,11 +11,14 @@ from typing import Any
 
 from toolkit.allocation.cgroup_values import milli_to_shares
 from toolkit.allocation.checkpoint.state_files import cpu_state_file, memory_state_file
+from toolkit.allocation.enforcement import enforces_pods
 from toolkit.allocation.node import Node
+from toolkit.allocation.startup import memory_of_all_pods
 from toolkit.allocation.topology.manager import NONE
+from toolkit.errors import InputError
 from toolkit.kubernetes.feature_gates import POD_LEVEL_RESOURCES
 from toolkit.kubernetes.kubelet_fields import field_lines, unread_lines
-from toolkit.kubernetes.pod import CPU
+from toolkit.kubernetes.pod import CPU, MEMORY
 from toolkit.model.claims import (
     NO_QUOTA,
     Claim,
@@ -152,6 +155,7 @@ class _Made:
 
     terms: Terms
     node: Node | str | None
+    memory: MemoryStateFile | None
     requested: Requested
     contested: Mapping[str, Mapping[str, frozenset[str]]]
     burstable: Mapping[str, ClassSum]
@@ -184,6 +188,7 @@ def _made(
     return _Made(
         terms=terms,
         node=node,
+        memory=memory,
         requested=asked_for,
         contested=contested,
         burstable=class_sums(reading, tree, asked_for),
@@ -357,8 +362,9 @@ def parent_claims(reading: NodeReading, tree: Iterable[str], cgroups: Iterable[s
         if not (qos or root) or not any(one.startswith(f"{path}/") for one in below):
             continue
         shares = MIN_SHARES if qos == BEST_EFFORT else None
-        if root and node is not None and _enforced(sysfs, node):
-            shares = milli_to_shares(node.allocatable[CPU].milli)
+        if root and node is not None and _all_cpus_online(sysfs):
+            left = node.allocatable[CPU].milli if enforces_pods(node.config) else 1000 * node.machine.num_cpus
+            shares = milli_to_shares(left)
         cgroup = from_text(path)
         known = made.burstable.get(cgroup)
         found.append(
@@ -368,6 +374,7 @@ def parent_claims(reading: NodeReading, tree: Iterable[str], cgroups: Iterable[s
                 kind=SubjectKind.QOS,
                 quota_us=NO_QUOTA,
                 shares=shares,
+                memory_bytes=_memory_of_all_pods(made) if root else None,
                 shares_between=None if known is None else known.shares_between(read_s(reading)),
                 contended=False,
             )
@@ -375,13 +382,26 @@ def parent_claims(reading: NodeReading, tree: Iterable[str], cgroups: Iterable[s
     return tuple(found)
 
 
-def _enforced(sysfs: str | None, node: Node) -> bool:
-    """Whether its weight is that of the machine as it is: with a CPU offline the kubelet may have started with others,
-    and which CPUs an amount reserves was only computed here.
-    """
+def _all_cpus_online(sysfs: str | None) -> bool:
+    """Whether the machine has the CPUs with which the kubelet started: with one offline these may have been others."""
     topology = captured_topology(sysfs)
-    whole = not isinstance(topology, str) and not topology.offline
-    return whole and "pods" in node.config.enforce_node_allocatable and bool(node.config.reserved_system_cpus)
+    return not isinstance(topology, str) and not topology.offline
+
+
+def _memory_of_all_pods(made: _Made) -> int | None:
+    """Return the limit of memory of the cgroup of all pods; ``None``: how much the kubelet found is not known.
+
+    A machine's memory may change while it runs: what there was when the kubelet started is said by the Memory Manager's
+    file, where it has one.
+    """
+    file, known = made.memory, made.terms.settings
+    if file is None or _problem(file) or known.problem:
+        return None
+    capacity = sum(row.total_bytes for row in file.rows if row.kind == MEMORY)
+    try:
+        return memory_of_all_pods(known.config, capacity) if capacity else None
+    except InputError:
+        return None
 
 
 def named(file: CpuStateFile, reading: NodeReading) -> CpuStateFile:
