@@ -11,7 +11,6 @@ Source: kubernetes ``pkg/kubelet/cm/devicemanager/checkpoint/checkpoint.go``; do
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,18 +44,18 @@ class _Given:
 def kept_file(data: bytes, where: str) -> dict[str, Any]:
     """Keep of the file who has which device: what plugins told the runtime (``AllocResp``) has environment and mounts.
 
-    The checksum is of that, too: what is kept of it is whether it fits.
-
-    :raises InputError: it is no such file.
+    The checksum is of that, too: what is kept of it is whether it fits. Of what is no such file that is all.
     """
-    document = mapping(load(data, where))
-    content = mapping(document.get("Data"))
-    names = ("PodUID", "ContainerName", "ResourceName", "DeviceIDs")
-    given = [{name: one.get(name) for name in names} for one in entries(content.get("PodDeviceEntries"), where)]
+    try:
+        document = mapping(load(data, where))
+        content = mapping(document.get("Data"))
+        names = ("PodUID", "ContainerName", "ResourceName", "DeviceIDs")
+        given = [{name: one.get(name) for name in names} for one in entries(content.get("PodDeviceEntries"), where)]
+        fits = checksum_fits(document)
+    except (InputError, CheckpointError):
+        return {KEPT: False}
     kept = {"PodDeviceEntries": given, "RegisteredDevices": mapping(content.get("RegisteredDevices"))}
-    with suppress(CheckpointError):  # What is wrong with it is wrong with what is kept.
-        return {"Data": kept, KEPT: checksum_fits(document)}
-    return {"Data": kept}
+    return {"Data": kept, KEPT: bool(fits)}
 
 
 def devices_held(reading: NodeReading, uids: Mapping[tuple[str, str], str]) -> tuple[tuple[Device, ...], Owners]:
@@ -94,7 +93,10 @@ def placed(devices: Iterable[Device]) -> tuple[Device, ...]:
 def _content(said: str | None) -> dict[str, Any]:
     if said is None:
         raise InputError(FILE, "not read", "the Device Manager's file")
-    return mapping(mapping(load_state(said, FILE)).get("Data"))
+    document = mapping(load_state(said, FILE))
+    if document.get(KEPT) is False:
+        raise InputError(FILE, "a checksum that is not that of the content", "the Device Manager's file")
+    return mapping(document.get("Data"))
 
 
 def _given(entry: dict[str, Any]) -> _Given:

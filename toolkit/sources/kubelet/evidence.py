@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from toolkit.allocation.cgroup_values import milli_to_shares
 from toolkit.allocation.checkpoint.devices import device_state_file
@@ -233,6 +234,10 @@ def _files(cgroup: str, files: dict[str, str]) -> CgroupFiles:
     )
 
 
+_devices_of = lru_cache(maxsize=1)(device_state_file)
+"""A file says the same at most readings."""
+
+
 def state_readings(reading: NodeReading, node: NodeClaims, online: CpuSet) -> tuple[StateReading, ...]:
     """Return the state files, or that there are none, with what is known to own what they assign."""
     known = None if node.settings.problem else node.settings.config
@@ -242,7 +247,7 @@ def state_readings(reading: NodeReading, node: NodeClaims, online: CpuSet) -> tu
             cpus_online=online,
             cpu=node.cpu,
             memory=node.memory,
-            devices=None if reading.device_state is None else device_state_file(reading.device_state),
+            devices=None if reading.device_state is None else _devices_of(reading.device_state),
             cpu_policy=known.cpu_manager_policy if known else None,
             memory_policy=known.memory_manager_policy if known else None,
             containers=_containers(reading),

@@ -134,6 +134,7 @@ class Memory:
         :returns: why these could not be read; ``None``: they were not to be.
         """
         node.read_states()
+        node.read_devices()
         unmeasured = node.read_metrics() if metrics else None
         node.read_allocations()
         node.read_pinners()

@@ -248,12 +248,8 @@ class LiveNode:
         if not os.path.lexists(self.places.target(path)):
             return
         data = self._file("device_state", path, name)
-        try:
-            if data is not None:
-                self.files[name] = _json(devices.kept_file(data, self.places.of_node(path)))
-        except InputError as error:
-            del self.files[name]
-            self.miss("device_state", str(error))
+        if data is not None:
+            self.files[name] = _kept_devices(data, self.places.of_node(path))
 
     def read_folders(self) -> None:
         """Take which pods have a folder: those that the kubelet has begun to start, before it waits for their volumes.
@@ -376,6 +372,12 @@ def _version_at(where: str) -> str:
     with contextlib.suppress(InputError):
         return kubelet_version(read_metrics(where))
     return ""
+
+
+@lru_cache(maxsize=1)
+def _kept_devices(data: bytes, where: str) -> bytes:
+    """What is kept of the Device Manager's file, which says the same at most readings."""
+    return _json(devices.kept_file(data, where))
 
 
 def _json(value: object) -> bytes:

@@ -360,7 +360,7 @@ def test_the_device_managers_checksum() -> None:
     """Of a real file, also where only the answer was kept of it; of one that was edited it does not fit."""
     found = device_state_file(TAKEN)
     assert (found.problem, found.checksum_ok, found.devices_count, found.twice) == ("", True, 2, ())
-    for text, fits in ((TAKEN, True), (TAKEN.replace("n1", "n0"), False)):
+    for text, fits in ((TAKEN, True), (TAKEN.replace("n1", "n0"), False), (TAKEN[:99], False), ("[]", False)):
         kept = kept_file(text.encode(), "file")
         assert "AllocResp" not in json.dumps(kept)
         assert device_state_file(json.dumps(kept)).checksum_ok is fits

@@ -184,9 +184,9 @@ def device_state(files: Files, taken: dict[str, list[str]], *registered: str) ->
     """Write the Device Manager's file: what a container of ``gf-node1`` has, by NUMA node."""
     pods = json.loads(files["pods.json"])["items"]
     (uid,) = (pod["metadata"]["uid"] for pod in pods if pod["metadata"]["name"] == "gf-node1")
-    entry = {"PodUID": uid, "ContainerName": "main", "ResourceName": NIC, "DeviceIDs": taken, "AllocResp": "x"}
+    entry = {"PodUID": uid, "ContainerName": "main", "ResourceName": NIC, "DeviceIDs": taken}
     data = {"PodDeviceEntries": [entry], "RegisteredDevices": {NIC: list(registered)}}
-    files["kubelet/kubelet_internal_checkpoint"] = json.dumps({"Data": data, "Checksum": 1}).encode()
+    files["kubelet/kubelet_internal_checkpoint"] = json.dumps({"Data": data, "checksumOk": True}).encode()
 
 
 def test_devices_that_are_taken_are_not_given_again(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_free_device_of_an_old_kubelet_is_planned_beside_those_in_use(tmp_path
     assert "planned as if on NUMA node 1, where those in use are: first" in ended.stderr
 
 
-@pytest.mark.parametrize("form", ["V1", "unread", "torn"])
+@pytest.mark.parametrize("form", ["V1", "unread", "torn", "edited"])
 def test_devices_are_known_by_older_files_and_by_pod_resources(tmp_path: Path, form: str) -> None:
     """Lists without NUMA nodes, before v1.20; where the file makes no sense the other word counts."""
     files = capture("B1-5")
@@ -234,7 +234,7 @@ def test_devices_are_known_by_older_files_and_by_pod_resources(tmp_path: Path, f
         with part(files, "podresources.json") as said:
             said["GetAllocatableResources"] = None
     else:
-        files["kubelet/kubelet_internal_checkpoint"] = b"{"
+        files["kubelet/kubelet_internal_checkpoint"] = b"{" if form == "torn" else b'{"checksumOk": false}'
         with part(files, "podresources.json") as said:
             (pod,) = (one for one in said["List"]["podResources"] if one["name"] == "gf-node1")
             pod["containers"][0]["devices"] = [{"resourceName": NIC, "deviceIds": ["n0"]}]

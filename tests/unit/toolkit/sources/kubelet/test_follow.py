@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.unit.toolkit.sources.kubelet.followed_node import (
     BOX,
     DB,
     EXITED,
+    STATES,
     WEB,
     Node,
     back,
@@ -19,8 +21,11 @@ from tests.unit.toolkit.sources.kubelet.followed_node import (
 )
 from tests.unit.toolkit.sources.made_node import KUBEPODS, write
 from tests.unit.toolkit.sources.socket_server import container, labels, status
+from toolkit.allocation.checkpoint.devices import device_hashed_text
+from toolkit.allocation.checkpoint.format import fnv32a
 from toolkit.errors import InputError
 from toolkit.model.layers import Layer
+from toolkit.model.state_files import DEVICE_FILE
 from toolkit.sources.kubelet import follow
 from toolkit.sources.kubelet.follow import TURNS, KubeletSource
 from toolkit.sources.places import Places
@@ -37,6 +42,19 @@ def test_layers_that_agree_hold_what_they_say(node: Node) -> None:
     assert reading.give_back_s == 15.0
     said = {(view.claim, view.layer): str(view.cpus) for view in reading.layers}
     assert said["web/app", Layer.RUNTIME] == said["web/app", Layer.CHECKPOINT] == "0-1"
+
+
+def test_the_device_managers_file_is_read_each_time(node: Node) -> None:
+    """Its checksum fits, then it is torn; without plugins there is none."""
+    file = f"{STATES}/device-plugins/{DEVICE_FILE}"
+    found = [node.read().state_files[-1].devices]
+    data = {"PodDeviceEntries": [], "RegisteredDevices": {"example.com/nic": ["n0"]}}
+    text = json.dumps({"Data": data, "Checksum": fnv32a(device_hashed_text(data))})
+    for said in (text, text[:-9]):
+        write(node.root, file, said)
+        found.append(node.read().state_files[-1].devices)
+
+    assert [one and one.checksum_ok for one in found] == [None, True, False]
 
 
 def test_a_pool_that_shrinks_gives_back_within_a_reconcile(node: Node) -> None:
