@@ -43,7 +43,7 @@ class ControlFiles:
         self._changes: list[CgroupFiles] = []
         self._swept, self._watched = Clock(at_ns), Clock(at_ns)
         self._end_ns: int | None = None
-        self._unsettled: dict[str, int] = {}
+        self._never_at_rest: dict[str, int] = {}
         self._renewed = False
         self.readings = 0
         self.dropped = 0
@@ -125,7 +125,7 @@ class ControlFiles:
             self.note(found)  # all else stood still: this was so at a moment
         with self._lock:
             if self._end_ns is None:
-                self._unsettled[cgroup] = self._unsettled.get(cgroup, 0) + 1
+                self._never_at_rest[cgroup] = self._never_at_rest.get(cgroup, 0) + 1
 
     def note(self, found: CgroupFiles) -> None:
         """Take a reading that something made; one that was made when the window had ended is the next one's."""
@@ -148,10 +148,10 @@ class ControlFiles:
         with self._lock:
             self._end_ns = at_ns
 
-    def unsettled(self) -> dict[str, int]:
+    def never_at_rest(self) -> dict[str, int]:
         """Return the cgroups that were written to each time while they were read, with how often that was so."""
         with self._lock:
-            return dict(self._unsettled)
+            return dict(self._never_at_rest)
 
     def last(self, cgroup: str) -> CgroupFiles | None:
         """Return the last reading in which the cgroup existed."""

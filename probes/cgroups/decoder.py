@@ -26,7 +26,7 @@ class FileReading(Reading):
     :param gap_ns: the longest time between two readings of all.
     :param unwatched_ns: the longest time in which they were neither read nor known to be unwritten.
     :param dropped: readings that differed and were not kept.
-    :param unsettled: cgroups that were written to each time while they were read, with how often that was so.
+    :param never_at_rest: cgroups that were written to each time while they were read, with how often that was so.
     """
 
     before: Mapping[str, CgroupFiles] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class FileReading(Reading):
     gap_ns: int = 0
     unwatched_ns: int = 0
     dropped: int = 0
-    unsettled: Mapping[str, int] = field(default_factory=dict)
+    never_at_rest: Mapping[str, int] = field(default_factory=dict)
 
     def decode(self, readings: Readings) -> Part:
         """Return the files, and how closely they were followed."""
@@ -57,7 +57,7 @@ class FileReading(Reading):
         if self.dropped:
             text = f"{self.dropped} changes of control files were not kept: too many"
             yield BlindSpot(text=text, witnesses=(Witness.FILES,))
-        for cgroup, times in self.unsettled.items():
+        for cgroup, times in self.never_at_rest.items():
             text = f"control files of {cgroup} never stood still while they were read ({times} times)"
             about = [subject.name for subject in frame.claims.values() if cgroup in lineage(subject.claim.cgroup)]
             # Of a cgroup above many claims it is the node's.

@@ -67,7 +67,7 @@ class FileWatch(Watch):
             gap_ns=files.gap_ns(edge.moment.at_ns),
             unwatched_ns=files.unwatched_ns(edge.moment.at_ns),
             dropped=files.dropped,
-            unsettled=files.unsettled(),
+            never_at_rest=files.never_at_rest(),
         )
 
     def _note(self, found: Mapping[str, CgroupFiles]) -> None:

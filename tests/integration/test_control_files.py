@@ -148,7 +148,7 @@ def test_a_quota_that_never_stands_still_is_seen(ledger: Ledger) -> None:
             with subprocess.Popen([sys.executable, "-c", WRITER, file, text, str(QUOTA_US)]) as writer:
                 try:
                     files = observer._window().watch(FileWatch).files
-                    wait_for(lambda: place in files.unsettled(), "a reading without a moment of rest", 60)
+                    wait_for(lambda: place in files.never_at_rest(), "a reading without a moment of rest", 60)
                     pause(observer)
                 finally:
                     writer.kill()

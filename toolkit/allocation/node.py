@@ -133,7 +133,7 @@ class Node:
     ) -> None:
         """Go on where the state files of a kubelet that runs stand, with its pods: nothing is admitted again.
 
-        :param containers: as in :class:`Node`. :param owners: who has devices, as the Device Manager's own.
+        :param containers: as in :class:`Node`. :param owners: of devices, as the Device Manager's own.
         :raises CheckpointError: no kubelet of this release reads the files.
         """
         pod_level, wrapped = self.gates.pod_level_managers, self._wrapped

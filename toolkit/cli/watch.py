@@ -17,6 +17,7 @@ import click
 
 from toolkit.cli.common import SECONDS, progress, runs_option, say_line, verbose_option
 from toolkit.cli.ending import Output, leave, remark, reported, warn_of, warn_of_cache, worse
+from toolkit.cli.headings import under
 from toolkit.cli.live_lines import EVERY_S as LINES_S
 from toolkit.cli.live_lines import LiveLines, Say, events_on, show_line
 from toolkit.cli.live_screen import live_screen, require_live
@@ -115,7 +116,21 @@ class Manner:
         return LiveLines(self.lines_every_s, follower.knows if follower else None, self.say)
 
 
-@click.command("watch", short_help=VERBS["watch"].does)
+HEADINGS = {
+    "What is watched (one of these)": ("--claims", "--kubelet", "--podman", "--docker", "--systemd", "--slurm"),
+    "How long, and what is kept": ("--duration", "--window", "--keep", "--output"),
+    "What is printed": ("--live", "--verbose", "--json", "--lines-every"),
+    "Metrics": ("--metrics-port", "--metrics-file", "--metrics-detail"),
+    "More evidence": ("--timeline", "--trace-syscalls"),
+    "Of a kubelet's node": ("--namespace", "--pod", "--kubelet-version", "--kubelet-metrics"),
+    "Where a node is otherwise than usual": (
+        *("--root", "--kubelet-root", "--logs", "--cri", "--kubelet-token", "--kubelet-ca", "--read-every"),
+        *("--nice", "--rt"),
+    ),
+}
+
+
+@click.command("watch", cls=under(HEADINGS), short_help=VERBS["watch"].does)
 @click.option("--claims", "claims_path", type=click.Path(path_type=Path), help="Claims file (YAML).")
 @click.option("--kubelet", is_flag=True, help="Follow the pods of this machine's kubelet instead.")
 @source_options

@@ -44,7 +44,7 @@ def owners(plan: Plan, online: CpuSet) -> tuple[Owner, ...]:
 def owners_by_claims(claims: ClaimSet, online: CpuSet) -> tuple[Owner, ...]:
     """Return disjoint owners that cover every online CPU, by what was promised.
 
-    Where no claim of the shared pool has a set of CPUs, what is nobody's own is the shared pool's.
+    Where no claim of the shared pool has a set of CPUs, what no claim owns is the shared pool's.
     """
     found: list[tuple[str, CpuSet]] = []
     pools: dict[str, CpuSet] = {}

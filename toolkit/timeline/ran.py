@@ -64,7 +64,7 @@ class Ran:
 class Asked:
     """What ran in a window, by the timeline.
 
-    :param rows: of the ledger, in its order. :param offenders: who was outside all the same, in that of the evidence.
+    :param rows: of the ledger, in its order. :param offenders: what was outside all the same, in that of the evidence.
     :param unknown: what was outside when nothing was known of promises any more; ``None``: nothing was.
     """
 

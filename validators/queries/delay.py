@@ -1,4 +1,4 @@
-"""Who took a claim's time: how long its tasks waited for a CPU, and what had that CPU meanwhile, as measures and words.
+"""What took a claim's time: how long its tasks waited for a CPU, what had it meanwhile, as measures and words.
 
 Nothing is decided by it: it explains what a rule found.
 """
@@ -17,7 +17,7 @@ from validators.queries import view
 from validators.wording import digits
 
 WORTH_NS = 1_000_000
-"""A reason says who took the time where it was more than so much."""
+"""A reason says what took the time where it was more than so much."""
 NAMED = 3
 MEASURES = (
     *gated("waited_ns", Kind.AMOUNT, Better.LESS, relative=0.5, absolute=5_000_000),

@@ -81,7 +81,7 @@ def test_a_value_that_never_stands_still_is_seen(tree: Tree) -> None:
     quotas = [row.quota_us for row in tree.files.changes(0)]
     assert len(quotas) == 3
     assert all(quota is not None and quota > 50_000 for quota in quotas)
-    assert tree.files.unsettled() == {"/a": 3}
+    assert tree.files.never_at_rest() == {"/a": 3}
 
 
 def test_a_set_and_what_is_granted_of_it_change_together(tree: Tree) -> None:
@@ -97,7 +97,7 @@ def test_a_set_and_what_is_granted_of_it_change_together(tree: Tree) -> None:
     write()
     tree.files.read(["/a"])
     assert [row.cpus for row in tree.files.changes(0)] != []
-    assert tree.files.unsettled() == {"/a": 1}
+    assert tree.files.never_at_rest() == {"/a": 1}
 
 
 def test_values_of_several_moments_are_no_reading(tree: Tree) -> None:
@@ -112,7 +112,7 @@ def test_values_of_several_moments_are_no_reading(tree: Tree) -> None:
     write()
     tree.files.read(["/a"])
     assert tree.files.changes(0) == ()
-    assert tree.files.unsettled() == {"/a": 1}
+    assert tree.files.never_at_rest() == {"/a": 1}
 
 
 def test_who_writes_once_leaves_nothing_unseen(tree: Tree) -> None:
@@ -128,7 +128,7 @@ def test_who_writes_once_leaves_nothing_unseen(tree: Tree) -> None:
     tree.files.read(["/a"])
     (row,) = tree.files.changes(0)
     assert row.quota_us == 60_000 + len(FILES_OF)
-    assert tree.files.unsettled() == {}
+    assert tree.files.never_at_rest() == {}
 
 
 def test_a_window_that_has_ended_is_not_blind_by_what_comes_after(tree: Tree) -> None:
@@ -138,7 +138,7 @@ def test_a_window_that_has_ended_is_not_blind_by_what_comes_after(tree: Tree) ->
     tree.write("cpu.max", "50001 100000")
     tree.files.end(1)
     tree.files.read(["/a"])
-    assert (tree.files.unsettled(), tree.files.changes(0)) == ({}, ())
+    assert (tree.files.never_at_rest(), tree.files.changes(0)) == ({}, ())
 
 
 def test_known_bytes_are_not_read_twice(tree: Tree) -> None:
@@ -203,14 +203,14 @@ def test_whose_blind_spot_it_is(cgroup: str, claims: int, about: list[str | None
         replace(one, cpus=CpuSet.of([0]), claim=replace(one.claim, name=name, cgroup=f"/pods/{name}")) for name in names
     )
     frame = replace(FRAME, subjects=subjects, others=())
-    spots = list(replace(FILES, unsettled={cgroup: 2})._spots(frame))
+    spots = list(replace(FILES, never_at_rest={cgroup: 2})._spots(frame))
     assert [spot.claim for spot in spots] == about
     assert all(spot.witnesses == (Witness.FILES,) and cgroup in spot.text for spot in spots)
 
 
 def test_it_is_in_the_coverage() -> None:
     """Of a window's evidence."""
-    evidence = build(Readings(FRAME, but(replace(FILES, unsettled={"/pods/db": 2}))))
+    evidence = build(Readings(FRAME, but(replace(FILES, never_at_rest={"/pods/db": 2}))))
     assert any("never stood still" in spot for spot in evidence.coverage.blind_spots)
 
 

@@ -1,4 +1,4 @@
-"""Evidence of who took a claim's time: how long its tasks waited for a CPU, and what had that CPU meanwhile.
+"""Evidence of what took a claim's time: how long its tasks waited for a CPU, and what had that CPU meanwhile.
 
 Rows of the witness of context switches (:mod:`toolkit.model.evidence.switches`).
 """

@@ -26,7 +26,7 @@ SHADES = 12
 """Colours of owners; the thirteenth has the first's again, and another letter."""
 FIXED = {SHARED: "shared", RESERVED: "reserved", RESERVED_SHARED: "reserved", NO_OWNER: "none"}
 MAX_ROWS = 40
-"""CPUs in the table of who ran where; of more those are left out on which only their owners ran."""
+"""CPUs in the table of what ran where; of more those are left out on which only their owners ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

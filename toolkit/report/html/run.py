@@ -247,7 +247,7 @@ def _windows(result: Result) -> tuple[str, ...]:
 
 
 def _waited(evidence: Evidence) -> tuple[Waited, ...]:
-    """Return who waited for a CPU, the longest first; behind what, where the ledger told that."""
+    """Return what waited for a CPU, the longest first; behind what, where the ledger told that."""
     window = max(1, evidence.duration_ns)
     told: dict[str, list[Delay]] = {}
     for one in evidence.delays:

@@ -42,7 +42,7 @@ class _Given:
 
 
 def kept_file(data: bytes, where: str) -> dict[str, Any]:
-    """Keep of the file who has which device: what plugins told the runtime (``AllocResp``) has environment and mounts.
+    """Keep which container has which device: what plugins told the runtime (``AllocResp``) has environment and mounts.
 
     The checksum is of that, too: what is kept of it is whether it fits. Of what is no such file that is all.
     """

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from tests.unit.toolkit.cli.command_line import pinproof
-from toolkit.cli.watch import command, place_to_serve
+from toolkit.cli.watch import HEADINGS, command, place_to_serve
 
 MOST = 32
 """A watch had 34 options once. One more wants a reason that a user has: ``--kubelet-version`` is for nodes on which
@@ -20,6 +20,17 @@ def test_options_are_few() -> None:
     assert len(options) <= MOST
     assert [one.opts for one in options if sum(name.startswith("--") for name in one.opts) > 1] == []
     assert not {"--cgroup-root", "--proc", "--sys"} & {name for one in options for name in one.opts}
+
+
+def test_options_stand_under_headings() -> None:
+    """Each under one, and each heading in the help; what is left is how to get the help."""
+    listed = [name for names in HEADINGS.values() for name in names]
+    options = {name for one in command.params if isinstance(one, click.Option) for name in one.opts if name[:2] == "--"}
+    shown = pinproof("watch", "--help").stdout
+
+    assert sorted(listed) == sorted(options)
+    assert [heading for heading in HEADINGS if f"\n{heading}:\n" not in shown] == []
+    assert shown.partition("\nOptions:\n")[2].split() == ["-h,", "--help", "Show", "this", "message", "and", "exit."]
 
 
 @pytest.mark.parametrize(

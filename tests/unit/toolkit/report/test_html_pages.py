@@ -88,7 +88,7 @@ def test_a_run_that_failed_states_why_and_what_to_do() -> None:
         "The machine, by owner",
         "Timeline",
         "Quota against its bound",
-        "Who took the time",
+        "What took the time",
         "What held",
         "How much was seen",
         "What was not seen",
