@@ -115,9 +115,23 @@ compilers: root setup-test ## does the verifier take what these clangs make of t
 
 # SUITE: bookworm, trixie or forky (Debian testing). What it does, and what the chroot shares with this machine: .ci/distro.
 SUITE ?= trixie
+# TARGETS: what is made there instead: tried, tried-deb.
+TARGETS ?=
 .PHONY: distro
 distro: root ## SUITE=bookworm|trixie|forky: the README's two commands in a fresh Debian of that release (root, minutes)
-	@sh .ci/distro $(SUITE)
+	@sh .ci/distro $(SUITE) $(TARGETS)
+
+# Each verb once; how each came out: dist/tried.json.
+.PHONY: tried tried-deb
+tried: root setup
+	@$(BIN)/python tools/verbs_tried.py --how make --out dist/tried.json $(ARGS) -- $(BIN)/pinproof
+
+tried-deb: root
+	@sh .ci/tried-deb $(ARGS)
+
+.PHONY: distro-table
+distro-table: root ## docs/distributions.md anew: each verb, from the checkout and from the package, in each Debian (root, an hour)
+	@sh .ci/distro-table
 
 .PHONY: ansible-check
 ansible-check: setup-test ## ansible-lint (production profile) and the syntax of the playbooks

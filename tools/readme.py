@@ -24,6 +24,7 @@ from toolkit.kubernetes.releases import OPTIONS as HISTORY
 from toolkit.model.runtimes import RUNTIMES, RuntimeKind
 from toolkit.sources.claims_file import FILE_FIELDS
 from toolkit.verbs import VERBS, Need
+from tools import distributions
 from tools.bpf_maps import described, map_row
 from validators.registry import RULES
 
@@ -171,6 +172,11 @@ def maps(root: Path = ROOT) -> str:
     return _table(("map", "in", "kind", "key", "value", "size", "when it is full"), rows)
 
 
+def tried(root: Path = ROOT) -> str:
+    """Return the table of the distributions on which every verb was tried."""
+    return _table(distributions.TITLES, map(distributions.row, distributions.records(root)))
+
+
 BLOCKS: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
     "rules": (rules, ("validators/README.md",)),
     "exit codes": (exit_codes, ("docs/verbs.md", "docs/principles.md")),
@@ -182,6 +188,7 @@ BLOCKS: dict[str, tuple[Callable[[], str], tuple[str, ...]]] = {
     "quota": (partial(fields_of, FILE_FIELDS["quota"]), ("docs/claims-file.md",)),
     "privileges": (privileges, ("docs/privileges.md",)),
     "options": (options, ("toolkit/allocation/README.md",)),
+    "distributions": (tried, ("docs/distributions.md",)),
 }
 """Name of a block -> what generates it, and the files that have it."""
 
