@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -157,8 +158,8 @@ class Progress:
         self._bar = click.progressbar(
             length=max(1, round(length * 10)),
             label=label,
-            file=sys.stderr,
-            hidden=not sys.stderr.isatty(),
+            # click before 8.2 cannot hide it: without a terminal it is drawn where nothing is read.
+            file=sys.stderr if sys.stderr.isatty() else io.StringIO(),
             item_show_func=lambda item: item or "",
         )
         self._done = 0

@@ -10,8 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from toolkit.cli.common import progress
 from toolkit.cli.ending import NO_READER
 from toolkit.errors import InputError
 from validators.registry import RULES
@@ -125,3 +127,23 @@ def test_interrupted() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "pinproof: interrupted\n")
+
+
+PROGRESSBAR_OF_CLICK_8_1 = {
+    *("iterable", "length", "label", "show_eta", "show_percent", "show_pos", "item_show_func", "fill_char"),
+    *("empty_char", "bar_template", "info_sep", "width", "file", "color", "update_min_steps"),
+}
+
+
+def test_progress_is_silent_without_a_terminal(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the oldest click that pinproof names, too: Debian 12 and 13 have 8.1, which cannot hide a bar."""
+    given: set[str] = set()
+    real = click.progressbar
+    monkeypatch.setattr(click, "progressbar", lambda **words: given.update(words) or real(**words))
+    with progress(2.0, "spinning") as bar:
+        bar.to(1.0, "web/app")
+
+    assert capfd.readouterr() == ("", "")
+    assert given <= PROGRESSBAR_OF_CLICK_8_1
