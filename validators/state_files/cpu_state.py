@@ -13,7 +13,7 @@ from toolkit.errors import InputError
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet, cpus_do, cpus_text
 from toolkit.model.state_files import CpuEntry, CpuStateFile, StateReading
-from validators.state_files.problem import Problem, part, whole
+from validators.state_files.problem import Problem, of_any_file, part, whole
 
 POLICIES = ("none", "static")
 Sets = list[tuple[CpuEntry, CpuSet]]
@@ -65,15 +65,9 @@ def problems(reading: StateReading, setup: Configured) -> Iterator[Problem]:
     file = reading.cpu
     if file is None or file.unknown:
         return
+    yield from of_any_file(file, POLICIES, setup.policy)
     if file.problem:
-        yield whole(file.problem)
         return
-    if not file.checksum_ok:
-        yield whole("the checksum is not that of the content")
-    if file.policy not in POLICIES:
-        yield whole(f"policy {file.policy[:40]!r} is not {' or '.join(POLICIES)}")
-    elif setup.policy is not None and setup.policy != file.policy:
-        yield whole(f"policy is {file.policy}, configured is {setup.policy}: the kubelet will not start", "policy")
     try:
         default = CpuSet.parse(file.default, "defaultCpuSet")
         containers, pods = sets(file.entries), sets(file.pods)

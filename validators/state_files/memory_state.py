@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.state_files import MemoryEntry, MemoryStateFile, StateReading
-from validators.state_files.problem import Problem, part, whole
+from validators.state_files.problem import Problem, of_any_file, part, whole
 
 POLICIES = ("None", "Static")
 MEMORY = "memory"
@@ -28,15 +28,9 @@ def problems(reading: StateReading, policy: str | None) -> Iterator[Problem]:
     file = reading.memory
     if file is None or file.unknown:
         return
+    yield from of_any_file(file, POLICIES, policy)
     if file.problem:
-        yield whole(file.problem)
         return
-    if not file.checksum_ok:
-        yield whole("the checksum is not that of the content")
-    if file.policy not in POLICIES:
-        yield whole(f"policy {file.policy[:40]!r} is not {' or '.join(POLICIES)}")
-    elif policy is not None and policy != file.policy:
-        yield whole(f"policy is {file.policy}, configured is {policy}: the kubelet will not start", "policy")
     yield from _tables(file)
     wrong = list(_blocks(file))
     # Where the whole does not agree, neither do its parts, and there is nothing more to say.

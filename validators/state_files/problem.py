@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,3 +30,21 @@ def part(text: str, kind: str, what: Iterable[object]) -> Problem:
 def whole(text: str, kind: str = "") -> Problem:
     """Return a problem that no save and no reading makes, however short. :param kind: where its text has numbers."""
     return Problem(text=text, marks=frozenset({kind or text}), passing=False)
+
+
+def of_any_file(
+    file: CpuStateFile | MemoryStateFile, policies: tuple[str, ...], configured: str | None
+) -> Iterator[Problem]:
+    """Yield what is wrong with a state file of either manager: nothing else is asked of one that cannot be read.
+
+    :param policies: those of the manager. :param configured: what the kubelet is set to; ``None``: not known.
+    """
+    if file.problem:
+        yield whole(file.problem)
+        return
+    if not file.checksum_ok:
+        yield whole("the checksum is not that of the content")
+    if file.policy not in policies:
+        yield whole(f"policy {file.policy[:40]!r} is not {' or '.join(policies)}")
+    elif configured is not None and configured != file.policy:
+        yield whole(f"policy is {file.policy}, configured is {configured}: the kubelet will not start", "policy")
