@@ -30,26 +30,41 @@ struct differences {
 /* One entry per CPU. */
 BPF_PERCPU_ARRAY(differences, struct differences, 1);
 
+/*
+ * Where a kernel keeps no arrivals, or has no groups of tasks, the clocks are never compared: compared_ns stays 0, and the
+ * word of the tracepoint must do. `read`: read_kernel, or loaded for a task that the tracepoint gave us.
+ */
 #ifdef OFF_RQ_CLOCK
+#define KEEPS_ARRIVALS  1
+#define sched_info_of(read, task, member) read(u64, task, OFF_TASK_STRUCT_SCHED_INFO + OFF_SCHED_INFO_##member)
+#else
+#define KEEPS_ARRIVALS  0
+#define sched_info_of(read, task, member) 0
+#endif
+
+#define arrival_of(task) sched_info_of(loaded, task, LAST_ARRIVAL)
+#define queued_of(task) sched_info_of(loaded, task, LAST_QUEUED)
 
 static __always_inline u64 last_arrival(void)
 {
-        return read_kernel(u64, bpf_get_current_task(), OFF_TASK_STRUCT_SCHED_INFO + OFF_SCHED_INFO_LAST_ARRIVAL);
+        return sched_info_of(read_kernel, bpf_get_current_task(), LAST_ARRIVAL);
 }
-
-#define arrival_of(task) loaded(u64, task, OFF_TASK_STRUCT_SCHED_INFO + OFF_SCHED_INFO_LAST_ARRIVAL)
 
 /* By the runqueue of the task's group on this CPU, which every task has, whatever its class. */
 static __always_inline u64 scheduler_clock(void)
 {
+#if KEEPS_ARRIVALS
         void *cfs_rq = read_kernel(void *, bpf_get_current_task(), OFF_TASK_STRUCT_SE + OFF_SCHED_ENTITY_CFS_RQ);
 
         return read_kernel(u64, read_kernel(void *, cfs_rq, OFF_CFS_RQ_RQ), OFF_RQ_CLOCK);
+#else
+        return 0;
+#endif
 }
 
 static __always_inline int clocks_due(struct cpu_state *st, u64 now)
 {
-        return now >= st->next_compare_ns;
+        return KEEPS_ARRIVALS && now >= st->next_compare_ns;
 }
 
 /*
@@ -133,42 +148,3 @@ static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *
         s->from = s->start = st->start_ns = st->charged_ns = came_ns;
         s->still = 0;                   /* the CPU ran what nothing reported, and did not stand still */
 }
-
-#else   /* a kernel that keeps no arrivals, or has no groups of tasks: the word of the tracepoint must do */
-
-#define arrival_of(task) 0
-
-static __always_inline u64 last_arrival(void)
-{
-        return 0;
-}
-
-static __always_inline int clocks_due(struct cpu_state *st, u64 now)
-{
-        return 0;
-}
-
-static __always_inline void compare_clocks(struct cpu_state *st, u64 now)
-{
-}
-
-static __always_inline u64 by_our_clock(struct cpu_state *st, u64 arrival)
-{
-        return 0;
-}
-
-static __always_inline int is_late(struct cpu_state *st, u64 came_ns)
-{
-        return 0;
-}
-
-static __always_inline u64 lag_of(struct cpu_state *st, u64 came_ns)
-{
-        return 0;
-}
-
-static __always_inline void begin_at_arrival(struct cpu_state *st, struct span *s)
-{
-}
-
-#endif

@@ -93,14 +93,14 @@ static __always_inline void name_culprit(struct blaming *b, struct turn *t)
         void *task = (void *)t->task;
         struct culprit_key *key = &b->whose;
 
-        key->who = 0;
+        key->of = 0;
         __builtin_memset(key->comm, 0, sizeof(key->comm));
         b->fresh.tgid = 0;
         if (!t->tid) {
                 key->kind = CULPRIT_IDLE;
         } else if (t->tag >= TAG_OF(0)) {
                 key->kind = CULPRIT_CLAIM;
-                key->who = ident_of_slot(t->tag - TAG_OF(0));
+                key->of = ident_of_slot(t->tag - TAG_OF(0));
         } else if (read_word(b, u32, task, OFF_TASK_STRUCT_PID) != t->tid) {
                 key->kind = t->tag == TAG_PODS ? CULPRIT_POD : CULPRIT_ENDED;
         } else if (t->tag == TAG_PODS) {
@@ -109,7 +109,7 @@ static __always_inline void name_culprit(struct blaming *b, struct turn *t)
                 void *node = read_word(b, void *, cgroup, OFF_CGROUP_KN);
 
                 key->kind = CULPRIT_POD;
-                key->who = read_word(b, u64, node, OFF_KERNFS_NODE_ID);
+                key->of = read_word(b, u64, node, OFF_KERNFS_NODE_ID);
         } else {
                 u32 flags = read_word(b, u32, task, OFF_TASK_STRUCT_FLAGS);
 
@@ -161,7 +161,7 @@ static __always_inline u32 bucket_of(u64 ns)
 static __always_inline void blame_throttling(struct blaming *b, u64 ns)
 {
         b->whose.kind = CULPRIT_THROTTLED;
-        b->whose.who = 0;
+        b->whose.of = 0;
         __builtin_memset(b->whose.comm, 0, sizeof(b->whose.comm));
         b->fresh.tgid = 0;
         blame(b, ns);

@@ -111,9 +111,9 @@ def culprits(
             continue
         owner, name, cgroup = _CLASSES[key.kind], comm(key.comm), ""
         if owner is CulpritClass.CLAIM:
-            name = names.get(key.who, "")
+            name = names.get(key.of, "")
         elif owner is CulpritClass.FOREIGN_POD:
-            cgroup = cgroups.get(key.who, "")
+            cgroup = cgroups.get(key.of, "")
         elif owner is CulpritClass.SYSTEM and one.tgid == observer_pid:
             owner = CulpritClass.TOOLKIT
         place = (claims[key.ident], key.cpu, owner, name, cgroup)

@@ -123,8 +123,8 @@ struct wait_sums {
 enum culprit_kind {
         CULPRIT_IDLE = 1,               /* nothing: the task was on its way, or held back */
         CULPRIT_THROTTLED,              /* the claim's tasks were not allowed to run */
-        CULPRIT_CLAIM,                  /* who: its ident */
-        CULPRIT_POD,                    /* who: id of its cgroup, 0 where that task has ended */
+        CULPRIT_CLAIM,                  /* of: its ident */
+        CULPRIT_POD,                    /* of: id of its cgroup, 0 where that task has ended */
         CULPRIT_KTHREAD,                /* by name */
         CULPRIT_SYSTEM,                 /* by name */
         CULPRIT_ENDED,                  /* a task without a claim that has ended since */
@@ -135,7 +135,7 @@ struct culprit_key {
         u32 ident;                      /* of what waited */
         u32 cpu;
         u32 kind;
-        u64 who;
+        u64 of;
         char comm[16];
 };
 

@@ -136,7 +136,7 @@ class CulpritKey(Record):
     ident: int
     cpu: int
     kind: int
-    who: int
+    of: int
     comm: bytes
 
 
@@ -315,7 +315,13 @@ MASK_BUFFERS = 4
 MASK_BYTES = CPU_WORDS * 8 * 2 + 16
 CONFIG = struct.Struct("=6I")
 CLAIM_ROOT = struct.Struct("=IIII")
-CPU_STATE_BYTES = CpuState.LAYOUT.size + 32 * 16 + 16 * 32 + 32 * 24 + 216 + 56
+MARK, PLACE_ENTRY, TURN = struct.Struct("=Q2I"), struct.Struct("=QQQII"), struct.Struct("=2Q2I")
+MARKS, CACHE_SIZE, TURNS = 32, 16, 32
+BLAMING_BYTES, SPAN_BYTES = 216, 56
+CPU_STATE_BYTES = CpuState.LAYOUT.size + (
+    MARKS * MARK.size + CACHE_SIZE * PLACE_ENTRY.size + TURNS * TURN.size + BLAMING_BYTES + SPAN_BYTES
+)
+"""``struct cpu_state``, of which user space reads what comes first; ``test_probe_records.py`` asks the compiler."""
 RENAME_KEY = struct.Struct("=II")
 RENAME = struct.Struct("=Q16s")
 NOTES_PER_LINE = 128

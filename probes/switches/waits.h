@@ -15,12 +15,6 @@
 #define TOLD_NS        16000
 #define WAIT_BITS      48              /* of a wait, behind the slot of its claim: three days */
 
-#ifdef OFF_RQ_CLOCK
-#define queued_of(task) loaded(u64, task, OFF_TASK_STRUCT_SCHED_INFO + OFF_SCHED_INFO_LAST_QUEUED)
-#else
-#define queued_of(task) 0
-#endif
-
 /* How long what runs now had waited, which arrived then by the scheduler's clock; 0: not known, or counted already. */
 static __always_inline u64 wait_of(struct cpu_state *st, u64 task, u64 arrival)
 {

@@ -171,7 +171,7 @@ class SwitchWatch(Watch):
         observer, offences, intruders = self._observer, *self._collect()
         waits, culprits = self._collect_waits()
         rows = {subject.ident: self.rows(subject) for subject in self.window.all_subjects()}
-        pods = {key.who for key in culprits if key.kind == CULPRIT_POD and key.who}
+        pods = {key.of for key in culprits if key.kind == CULPRIT_POD and key.of}
         if not self.window.closed:
             self.look_at_bins()
         if intruders and self.window.closed:
