@@ -21,6 +21,7 @@ from probes.programs import Side
 from probes.state_files.witness import StateFileWitness
 from probes.switches.ledger import Ledger
 from probes.switches.witness import Switches
+from probes.unloaded import UnloadedLedger, Unobserved
 from probes.writes.witness import WriteWitness
 
 WITNESSES: tuple[Made, ...] = (
@@ -44,10 +45,26 @@ WITNESSES: tuple[Made, ...] = (
 )
 """In the order in which they read at an edge of a window, and in the opposite one after the ledger's moment."""
 
+WITHOUT_PROGRAMS: tuple[Made, ...] = (
+    *(OwnCost, Memory, Masks, Cpus, WriteWitness, Identities, Files, Threads, Bandwidth, System),
+    Unobserved,
+)
+"""Where the kernel loads none: those that need none, in the same order, and one that names what is missing."""
+
 
 def new_ledger(root: Path, options: ObserveOptions | None = None, witnesses: Sequence[Made] = WITNESSES) -> Ledger:
     """Return the programs of these witnesses, not yet loaded."""
     return Ledger(root, options or ObserveOptions(), sides(witnesses))
+
+
+def witnesses_for(ledger: Ledger) -> tuple[Made, ...]:
+    """Return what an observer on this ledger is composed of."""
+    return WITNESSES if ledger.observed else WITHOUT_PROGRAMS
+
+
+def unloaded_ledger(root: Path, options: ObserveOptions, why: str) -> UnloadedLedger:
+    """Return what stands for the programs where none are loaded. :param why: nothing is."""
+    return UnloadedLedger(root, options, sides(WITHOUT_PROGRAMS), why)
 
 
 def build_request(root: Path, options: ObserveOptions) -> Request:

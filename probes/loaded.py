@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from probes.composition import WITNESSES, new_ledger
+from probes.composition import WITNESSES, new_ledger, unloaded_ledger
 from probes.listener import listening
 from probes.observer import Made, Observer
 from probes.options import ObserveOptions
 from probes.subjects import Violation, check_place
 from probes.switches.ledger import Ledger
+from toolkit.errors import HostUnsupportedError
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
 from toolkit.host.kept_files import MOST_COUNTERS, SHARE_COUNTERS, KeptFiles
@@ -89,6 +90,27 @@ def attached(ledger: Ledger) -> Iterator[Ledger]:
         yield ledger
     finally:
         ledger.close()
+
+
+@contextmanager
+def attached_or_not(root: Path, options: ObserveOptions, why: str, say: Callable[[str], None]) -> Iterator[Ledger]:
+    """Open the ledger of all witnesses; where the kernel does not take it, what stands for it.
+
+    :param why: nothing is to be loaded; empty: it is tried. :param say: called with why nothing is loaded.
+    :raises HostUnsupportedError: there is no room for the files of either.
+    """
+    with ExitStack() as stack:
+        ledger = new_ledger(root, options)
+        if not why:
+            try:
+                stack.enter_context(attached(ledger))
+            except HostUnsupportedError as error:
+                why = str(error)
+        if why:
+            say(why)
+            ledger = unloaded_ledger(root, options, why)
+            stack.enter_context(attached(ledger))
+        yield ledger
 
 
 def unified_hierarchy(root: Path) -> Hierarchy:

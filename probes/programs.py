@@ -96,6 +96,8 @@ class Programs:
 
     SOURCE: ClassVar[str]
     PROGRAMS: ClassVar[tuple[Program, ...]] = ()
+    observed: ClassVar[bool] = True
+    """Whether programs run: where none do (:mod:`probes.unloaded`), that nothing was counted says nothing."""
 
     def __init__(self, root: Path, options: ObserveOptions, sides: Sequence[type[Side]]) -> None:
         self._root, self._options = root, options

@@ -68,12 +68,13 @@ class ClaimedPaths(Side):
             self.paths.delete(path)
 
     def claim(self, cgroup: str, slot: int, ident: int, legacy: Collection[str]) -> bool:
-        """Let a new cgroup of this name be the claim's at once; ``False`` where the name is too long for the kernel.
+        """Let a new cgroup of this name be the claim's at once; ``False`` where the name is too long for the kernel, or
+        nothing is loaded there.
 
         :param legacy: controllers in whose v1 hierarchies it has a cgroup of its name.
         """
         key = _key(cgroup)
-        if key is None:
+        if key is None or not self.loaded.observed:
             return False
         self.paths.update(key, _HEAD.pack(slot, ident, "cpuset" in legacy, limits(legacy), 0).ljust(VALUE_BYTES, b"\0"))
         return True

@@ -44,14 +44,16 @@ class BandwidthWatch(Watch):
         """CPU time of all claims by the ledger, by ident, and when it was asked for."""
         own = {subject.claim.cgroup for subject in observer.subjects.values()}
         for cgroup, reading in first.stats.items():
-            self._lives.start(cgroup, reading, 0 if cgroup in own else None)
+            self._lives.start(cgroup, reading, 0 if cgroup in own and observer.ledger.observed else None)
 
     def claim_added(self, subject: Subject) -> None:
         """Begin an account of a claim, with what the ledger has counted of it by then."""
         readings = self._counters.read_all([subject.claim])
         self._below = {**self._below, **self._counters.read_below([subject.claim])}
         self._observer.ledger.split(self._observer.ledger.sampled())
-        used = self._base_ns[subject.name] = self._usage_ns(subject)
+        used = self._usage_ns(subject)
+        if used is not None:
+            self._base_ns[subject.name] = used
         for cgroup, reading in readings.items():
             # A claim's own account is begun anew: its cgroup may have been another claim's, or made anew.
             if cgroup == subject.claim.cgroup or cgroup not in self._lives.accounts:
@@ -86,9 +88,10 @@ class BandwidthWatch(Watch):
         """
         cgroup, now_ns = subject.claim.cgroup, time.monotonic_ns()
         if now_ns - self._asked_ns >= TURN_NS:  # once for all whose turn it is
-            self._used, self._asked_ns = self._window.watch(SwitchWatch).usage_ns(), now_ns
+            self._used, self._asked_ns = self._usages_ns(), now_ns
         account = self._lives.accounts.get(cgroup)
-        if account is not None and account.last is not None and account.ledger_ns == self._used.get(subject.ident):
+        counted_ns = self._used.get(subject.ident)
+        if account is not None and account.last is not None and account.ledger_ns == counted_ns is not None:
             return
         used = self._usage_ns(subject)
         for level in lineage(cgroup)[1:]:
@@ -117,15 +120,20 @@ class BandwidthWatch(Watch):
             silent=ledger.online() - ledger.sampled(),
         )
 
-    def _usage_ns(self, subject: Subject) -> int:
-        return self._window.watch(SwitchWatch).usage_of_ns(subject)
+    def _usage_ns(self, subject: Subject) -> int | None:
+        """Return its CPU time by the ledger; ``None``: nothing is loaded that counts it."""
+        return self._window.watch(SwitchWatch).usage_of_ns(subject) if self._observer.ledger.observed else None
+
+    def _usages_ns(self) -> Mapping[int, int]:
+        """Return by ident what :meth:`_usage_ns` says of each, where it is known."""
+        return self._window.watch(SwitchWatch).usage_ns() if self._observer.ledger.observed else {}
 
     def _take(self, edge: StatEdge) -> None:
         """Let what was read at an edge be the last reading of every cgroup that exists."""
         own = {subject.claim.cgroup: subject for subject in self._observer.subjects.values()}
-        used = self._window.watch(SwitchWatch).usage_ns()
+        used = self._usages_ns()
         for cgroup, reading in edge.stats.items():
-            self._lives.read(cgroup, reading, used[own[cgroup].ident] if cgroup in own else None)
+            self._lives.read(cgroup, reading, used.get(own[cgroup].ident) if cgroup in own else None)
 
 
 class Bandwidth(Witness):

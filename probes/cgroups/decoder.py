@@ -98,8 +98,9 @@ class BandwidthReading(Reading):
 
     def decode(self, readings: Readings) -> Part:
         """Return the use of every claim at all levels, beside the ledger's."""
-        frame, limits, switches = readings.frame, readings.of(FileReading).before, readings.of(SwitchReading)
-        used = switches.usage_ns(frame)
+        frame, limits = readings.frame, readings.of(FileReading).before
+        switches = next((one for one in readings.all if isinstance(one, SwitchReading)), None)
+        used = {} if switches is None else switches.usage_ns(frame)
         rows = [
             row
             for subject in frame.claims.values()
@@ -114,11 +115,15 @@ class BandwidthReading(Reading):
                 throttled_below=tuple(row for name in frame.claims for row in throttled_below(name, *self.below)),
             ),
             coverage=BandwidthCoverage(witness_skew_ns=skew_ns),
-            spots=tuple(self._spots(frame)),
+            spots=tuple(self._spots(frame, used)),
         )
 
-    def _spots(self, frame: Frame) -> Iterator[BlindSpot]:
-        """Yield the claims below which too much is."""
+    def _spots(self, frame: Frame, used: Mapping[int, int]) -> Iterator[BlindSpot]:
+        """Yield the claims below which too much is, and those of which no ledger says what a life before used."""
+        for life in frame.earlier:
+            if life.ident not in used:
+                text = f"{life.name} began anew: what its life before used at last was not read"
+                yield BlindSpot(text=text, witnesses=(Witness.BANDWIDTH,), claim=life.name)
         for name in frame.claims:
             if any(name in below and below[name] is None for below in self.below):
                 text = f"{name} has more than {MAX_BELOW} cgroups below it: how these are throttled was not read"
@@ -130,7 +135,7 @@ class BandwidthReading(Reading):
         """Yield what the lives used of claims that began anew under their name since."""
         for life in frame.earlier:
             ended = self.ended.get(life.ident)
-            if ended is None or (ended.account.base is None and not used[life.ident]):
+            if ended is None or life.ident not in used or (ended.account.base is None and not used[life.ident]):
                 continue  # it was gone before the window opened, and whatever follows the node has learnt it since
             claim, ledger_ns = life.claim, used[life.ident] - ended.base_ns
             rows = bandwidth_use(claim, {**self.accounts, claim.cgroup: ended.account}, limits, ledger_ns)
@@ -148,6 +153,6 @@ class BandwidthReading(Reading):
 
         While the window is open nothing interrupts a nohz_full CPU to count what runs there.
         """
-        if not frame.closed and self.silent & subject.cpus:
+        if subject.ident not in used or (not frame.closed and self.silent & subject.cpus):
             return None
         return used[subject.ident] - self.base_ns.get(subject.name, 0)

@@ -44,8 +44,16 @@ class ClaimFollower(Follower[Subject]):
 
     def _missing(self, one: Subject, now_ns: int) -> None:
         """It was deleted, and nothing reported it."""
-        if not one.gone:
-            self._note(one, GONE, now_ns)
+        if one.gone:
+            return
+        self._note(one, GONE, now_ns)
+        if not self._observer.ledger.observed:  # else that says how much it used after its counters were read last
+            self._observer.blind(
+                f"{one.name}: its cgroup was deleted, and what it used at last was not read",
+                blind_spots.Witness.BANDWIDTH,
+                start_ns=one.checked_ns,
+                end_ns=now_ns,
+            )
 
     def _found_out(self, one: Subject, number: int, now_ns: int) -> None:
         """Put the new one under the claim: what ran in it until now was no claim's."""

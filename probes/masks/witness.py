@@ -30,7 +30,9 @@ class MaskWatch(Watch):
     """One window."""
 
     def __init__(self, observer: Observer, window: OpenWindow, pause_ns: int, ways: Ways, joiners: Joiners) -> None:
-        patience_ns = observer.options.pending_ms * 1_000_000
+        options = observer.options
+        # Where nothing is loaded that knows of joinings each may take as long as one that is known.
+        patience_ns = (options.pending_ms if observer.ledger.observed else options.joining_ms) * 1_000_000
         moving = observer.ledger.moving.begun_ns
         where = (observer.hierarchy, observer.root, window.start_ns)
         self.masks = ThreadMasks(*where, pause_ns, patience_ns, moving, ways, joiners.may_complete)

@@ -49,7 +49,7 @@ class Waits:
         :param window: the ledger's, up to whose end, or up to now, this is the reading.
         """
         known = self._known if window == self._known_in else {}
-        ran = self.ledger.rows.all_ns((subject.slot for subject in subjects), window)
+        ran = self._ran(subjects, window)
         above = {level for subject in subjects for level in lineage(subject.claim.cgroup)[1:]}
         found: dict[int, Mapping[int, int]] = {}
         threads: dict[int, int] = {}
@@ -57,7 +57,7 @@ class Waits:
         for subject in sorted(subjects, key=lambda subject: -subject.claim.cgroup.count("/")):
             claim, before = subject.claim, known.get(subject.ident)
             outer = claim.cgroup in above
-            same = before is not None and before.inside == inside[subject.ident] and not ran[subject.slot]
+            same = before is not None and before.inside == inside[subject.ident] and subject.ident not in ran
             if before is not None and same and not outer and not claim.divided:
                 delays = before.delays
             else:
@@ -72,3 +72,10 @@ class Waits:
         }
         self._known_in = self.ledger.window
         return {subject.name: found[subject.ident] for subject in subjects}
+
+    def _ran(self, subjects: Sequence[Subject], window: int) -> frozenset[int]:
+        """Return by ident the claims of which something ran, or may have: nothing counts where nothing is loaded."""
+        if not self.ledger.observed:
+            return frozenset(subject.ident for subject in subjects)
+        ran = self.ledger.rows.all_ns((subject.slot for subject in subjects), window)
+        return frozenset(subject.ident for subject in subjects if ran[subject.slot])

@@ -75,7 +75,9 @@ class Threads(Witness):
         inside, claimed = self._members(subjects)
         # A thread of a claim is never excused, so nothing asks for its switches: on a full node they are most threads.
         whole = {pid for pids in inside.values() for pid in pids or ()}
-        counts = read_counts(root, lambda tid: tid not in claimed and not ledger.seen(tid), whole) if turn else {}
+        # Where nothing is loaded it saw none of them: then the question is not asked.
+        asked = turn and ledger.observed
+        counts = read_counts(root, lambda tid: tid not in claimed and not ledger.seen(tid), whole) if asked else {}
         yield
         again = {tid: count for tid, count in read_again(root, counts).items() if not ledger.seen(tid)}
         yield

@@ -12,11 +12,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.integration.somebodys_cgroup import spinner, write_claim
+from tests.integration.somebodys_cgroup import directory, spinner, write_claim
+from toolkit.host import cgroupfs
 
 ORDINARY = 65534
 PROJECT = Path(__file__).resolve().parents[2]
@@ -75,11 +78,83 @@ def test_watch_works_with_three_capabilities(watch: tuple[str | Path, ...], plac
 
 @pytest.mark.parametrize("lacking", WATCH)
 def test_watch_names_the_capability_that_it_lacks(watch: tuple[str | Path, ...], lacking: str) -> None:
-    """In one line, before anything is made."""
-    done = called(tuple(cap for cap in WATCH if cap != lacking), *watch)
+    """In one line, before anything is made: a gate wants the whole watch or none."""
+    done = called(tuple(cap for cap in WATCH if cap != lacking), *watch, "--bpf", "require")
     assert (done.returncode, done.stdout) == (4, "")
     assert f"run it with sudo, or with CAP_{lacking.upper()}" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@contextmanager
+def quota_file(cgroup: str, quota_us: int) -> Iterator[None]:
+    """Limit a cgroup that exists; where the cpu controller has a hierarchy of its own, one of the same name there."""
+    hierarchy = cgroupfs.detect()
+    mount = hierarchy.controller_dir("cpu")
+    apart = mount != hierarchy.unified
+    with ExitStack() as stack:
+        place = mount / cgroup.lstrip("/")
+        if apart:
+            stack.enter_context(directory(place))
+            (place / "cpu.cfs_quota_us").write_text(str(quota_us))
+        else:
+            if not (place / "cpu.max").exists():
+                (mount / "cgroup.subtree_control").write_text("+cpu")
+                stack.callback((mount / "cgroup.subtree_control").write_text, "-cpu")
+            (place / "cpu.max").write_text(f"{quota_us} 100000")
+        yield
+
+
+@pytest.fixture(scope="module")
+def without_bpf(place: Path) -> Iterator[tuple[int, str, dict[tuple[str, str], dict[str, Any]]]]:
+    """A watch without a capability, over one claim that is kept and one whose mask and quota file are wrong."""
+    cpus = os.sched_getaffinity(0)
+    names = [f"pinproof-unloaded-{which}-{os.getpid()}" for which in ("kept", "broken")]
+    with spinner(names[0]) as kept, spinner(names[1]) as broken, quota_file(broken, 50_000):
+        claims = place / "without.yaml"
+        claims.write_text(
+            "apiVersion: pinproof/v1\nkind: Claims\nclaims:\n"
+            f'  - {{name: kept, cgroup: {kept}, cpus: "{min(cpus)}", isolation: host}}\n'
+            f'  - {{name: broken, cgroup: {broken}, cpus: "{max(cpus)}", isolation: container, '
+            "quota: {quotaUs: 20000, periodUs: 100000, burstUs: 0}}\n"
+        )
+        done = called((), "watch", "--claims", claims, "--duration", "1", "--output", place / "without")
+    result = json.loads(next((place / "without").glob("*/result.json")).read_text())
+    yield done.returncode, done.stderr, {(one["rule"], one["subject"]): one for one in result["verdicts"]}
+
+
+def test_without_bpf_a_watch_goes_on_and_says_so(
+    without_bpf: tuple[int, str, dict[tuple[str, str], dict[str, Any]]],
+) -> None:
+    """As an ordinary user without a capability: masks and control files are judged, and what is broken there fails."""
+    code, said, verdicts = without_bpf
+    assert code == 1
+    first = said.splitlines()[0]
+    assert "no BPF (" in first
+    assert "with CAP_BPF" in first
+    assert "what needs switches is undecided" in first
+    assert {rule for (rule, subject), one in verdicts.items() if (subject, one["outcome"]) == ("broken", "failed")} >= {
+        "affinity-mask",
+        "applied",
+    }
+    assert "cpu.cfs_quota_us" in (reason := verdicts["applied", "broken"]["reason"]) or "more)" in reason
+    quota = verdicts["quota-throttling", "broken"]
+    assert (quota["outcome"], verdicts["affinity-mask", "kept"]["outcome"]) == ("failed", "passed")
+
+
+def test_without_bpf_what_needs_switches_is_undecided(
+    without_bpf: tuple[int, str, dict[tuple[str, str], dict[str, Any]]],
+) -> None:
+    """By the one reason, also where the claim is kept: so that no exit code is ever 0."""
+    for key in (
+        ("cpuset-containment", "kept"),
+        ("cpuset-containment", "broken"),
+        ("exclusive-cpus", "broken"),
+        ("evidence-health", "node"),
+    ):
+        verdict = without_bpf[2][key]
+        assert verdict["outcome"] == "undecided", key
+        assert "switches, slots, system-tasks, interrupts and actions are not observed" in verdict["reason"]
+        assert "CAP_BPF" in verdict["reason"]
 
 
 def test_conformance_names_the_capability_that_it_lacks() -> None:
@@ -91,7 +166,7 @@ def test_conformance_names_the_capability_that_it_lacks() -> None:
 
 def test_user_0_without_them_is_refused_as_any_other(watch: tuple[str | Path, ...]) -> None:
     """What counts is what the process may do: a container's root may do little."""
-    done = called(("perfmon", "dac_override"), *watch, user=0)
+    done = called(("perfmon", "dac_override"), *watch, "--bpf", "require", user=0)
     assert done.returncode == 4
     assert "CAP_BPF" in done.stderr
 

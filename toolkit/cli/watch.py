@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
@@ -37,9 +38,9 @@ from toolkit.session.engine.long_stage import Cut
 from toolkit.session.engine.rotation import Rotation
 from toolkit.session.engine.session import session
 from toolkit.session.engine.stopping import stop_on_signals
-from toolkit.session.engine.window import Window
+from toolkit.session.engine.window import Window, Without
 from toolkit.session.following.follower import Follower
-from toolkit.session.planning.preflight import require_run
+from toolkit.session.planning.preflight import require_watch
 from toolkit.session.windows.counters import SessionState
 from toolkit.session.windows.series import Detail
 from toolkit.sources.chosen_pods import Choice, ChosenPods
@@ -55,6 +56,14 @@ from toolkit.verbs import VERBS
 
 ROOM = 3
 """Claims that there is room for, for each that is followed when the watch begins."""
+
+
+class Bpf(StrEnum):
+    """Whether programs are to be loaded in the kernel: where it loads them, always, or never."""
+
+    AUTO = "auto"
+    REQUIRE = "require"
+    OFF = "off"
 
 
 LOOPBACK = "127.0.0.1"
@@ -185,6 +194,14 @@ HEADINGS = {
     "control files and change affinity masks.",
 )
 @click.option(
+    "--bpf",
+    type=click.Choice([str(one) for one in Bpf]),
+    default=str(Bpf.AUTO),
+    show_default=True,
+    help="Where the kernel loads no programs (auto), or always (off), go on with masks, control files and counters: "
+    "what needs switches is undecided then, and the exit code never 0. For gates: require ends with exit code 4.",
+)
+@click.option(
     "--timeline",
     is_flag=True,
     help="Keep what each claim ran and waited for on each CPU in bins of 10 ms, of the first 32 claims, for the page "
@@ -221,6 +238,7 @@ def command(
     metrics_file: Path | None,
     metrics_detail: str,
     trace_syscalls: bool,
+    bpf: str,
     timeline: bool,
     live: bool,
     priority: Priority,
@@ -250,7 +268,7 @@ def command(
     say = events_on(output) if as_json else show_line
     follower = (_of_kubelet if kubelet else _of_tool)(chosen, places, read_every_s, kept, choice, say)
     claims = None if claims_path is None else _claims_of_file(claims_path)
-    require_run()
+    refused = require_watch("--bpf off" if bpf == Bpf.OFF else "", needed=bpf == Bpf.REQUIRE)
     priority.apply()
     give_memory_back()
     claims, path = _claims_at_first(follower, claims, claims_path), runs / new_run_id("watch")
@@ -260,6 +278,7 @@ def command(
     with stop_on_signals() as stopped, kept:
         window = Window(run_id=path.name, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
         window = replace(window, timeline=timeline, kept=kept, cut_s=min(window_s, duration or window_s))
+        window = replace(window, without=None if bpf == Bpf.REQUIRE else Without(partial(_say_without, say), refused))
         window = window if follower is None else _following(window, follower, len(claims.claims))
         metrics, cut = Metrics(served_at, metrics_file, Detail(metrics_detail)), Cut(window_s=window_s, keep=keep)
         manner = Manner(cut, lines_every_s, metrics, priority, say, live)
@@ -325,6 +344,13 @@ def _watch(
     if not shown.as_json and not any(codes):
         remark(f"\nRun saved in {names.from_path(path)}")
     return windows.outcome, codes
+
+
+def _say_without(say: Say, why: str) -> None:
+    say(
+        f"no BPF ({why}): going on with masks, control files and counters; what needs switches is undecided "
+        f"(--bpf {Bpf.REQUIRE} ends with exit code 4 instead)"
+    )
 
 
 def _following(window: Window, follower: Follower, claims: int) -> Window:

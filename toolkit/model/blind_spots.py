@@ -21,6 +21,10 @@ STATE_AUTHORS = "what writes the kubelet's state files is not observed"
 """Begins what says why no author of a state file is known."""
 
 
+NO_PROGRAMS = "no program is loaded in the kernel"
+"""Begins what says that nothing is observed that needs one: every switch, and all that rests on switches."""
+
+
 class Witness(StrEnum):
     """A source of evidence; each can be doubted by itself."""
 

@@ -54,7 +54,9 @@ class Disagreement:
 
 
 def disagreements(claims: ClaimSet, evidence: Evidence) -> tuple[Disagreement, ...]:
-    """Return the disagreements of every claim, in the order of the claims."""
+    """Return the disagreements of every claim, in the order of the claims; none where there is no ledger."""
+    if view.without_programs(evidence):
+        return ()
     use, ran = view.by_claim(evidence.cpu_use), view.by_claim(timeline.asked(evidence).rows)
     below = view.nested(claims)
     masks = view.by_claim(evidence.thread_masks)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from toolkit.model.blind_spots import BlindSpot
+from toolkit.model.blind_spots import NO_PROGRAMS, BlindSpot
 from toolkit.model.claims import ClaimSet, Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Canary, Evidence
@@ -85,7 +85,9 @@ def doubts(claims: ClaimSet, evidence: Evidence) -> tuple[Doubt, ...]:
     found += [
         Doubt(witnesses=ALL, text=f"the evidence contradicts itself: {text}") for text in contradictions(evidence)
     ]
-    found += [Doubt(witnesses=LEDGER, text=text) for text in (*_loss(evidence), *_controls(evidence))]
+    # Where there is no ledger the spot that says so is the reason; what it would have shown is not missing besides.
+    lost = () if view.without_programs(evidence) else (*_loss(evidence), *_controls(evidence))
+    found += [Doubt(witnesses=LEDGER, text=text) for text in lost]
     found += [Doubt(witnesses=FILES, text=text) for text in _files(evidence)]
     found += [Doubt(witnesses=ALL, text=text) for text in _followed(evidence)]
     found += [
@@ -170,6 +172,10 @@ class _Grounds:
 
     def weigh(self, verdict: Verdict) -> Verdict:
         weakened_by = self.spots or verdict.weakened_by
+        # That a rule found nothing to judge is no news where nothing was there that could have seen it.
+        nothing = next((text for text in self.spots if text.startswith(NO_PROGRAMS)), None)
+        if nothing is not None and verdict.outcome is Outcome.UNDECIDED and nothing not in verdict.reason:
+            return replace(verdict, reason=nothing, weakened_by=weakened_by)
         if self.why is not None and verdict.outcome is Outcome.PASSED:
             return replace(verdict, outcome=Outcome.UNDECIDED, reason=self.why, weakened_by=weakened_by)
         return replace(verdict, weakened_by=weakened_by) if self.spots else verdict

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from toolkit.model.blind_spots import ScanGap
+from toolkit.model.blind_spots import NO_PROGRAMS, ScanGap, Witness
 from toolkit.model.cgroup_manager import CgroupManager, systemd_wrote
 from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.cpuset import CpuSet
@@ -82,6 +82,18 @@ def kernel_switches(coverage: Coverage) -> tuple[int, int]:
 def online(evidence: Evidence) -> CpuSet:
     """CPUs that were online at any time, by both readings of them."""
     return evidence.coverage.cpus_online | evidence.environment.cpus_online
+
+
+def without_programs(evidence: Evidence) -> bool:
+    """Whether nothing was loaded in the kernel, as a blind spot of the whole node says: there is no ledger to be
+    compared with anything, and no control was planted. Evidence that has rows of a ledger is not believed in that.
+    """
+    coverage = evidence.coverage
+    counted = coverage.switches_judged or evidence.cpu_use or evidence.usage_bins or evidence.canaries
+    return not counted and any(
+        spot.text.startswith(NO_PROGRAMS) and Witness.SWITCHES in spot.witnesses and spot.claim is None
+        for spot in coverage.blindness
+    )
 
 
 def changes_of(claim: str, transitions: Iterable[Transition]) -> Sequence[Transition]:

@@ -55,7 +55,7 @@ def watch(tmp_path: Path, used: Used) -> BandwidthWatch:
         (place / "cpu.stat").write_text("usage_usec 7\nsystem_usec 1\n")
     state = SimpleNamespace(
         subjects={one.name: one for one in subjects()},
-        ledger=SimpleNamespace(online=lambda: EMPTY, sampled=lambda: EMPTY),
+        ledger=SimpleNamespace(online=lambda: EMPTY, sampled=lambda: EMPTY, observed=True),
     )
     counted = CgroupCounters(hierarchy)
     stats = {one.claim.cgroup: counted.read(one.claim.cgroup) for one in subjects()}
@@ -130,6 +130,7 @@ def test_the_kernel_charges_first_where_somebody_ran(
         subjects={one.claim.name: one for one in slots},
         window=object() if known else None,
         ledger=SimpleNamespace(
+            observed=True,
             online=lambda: silent,
             sampled=lambda: EMPTY,
             window=3,

@@ -43,11 +43,11 @@ NOT_RUNNING = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryPair:
-    """The two canaries while they run. :param places: claim name -> the affinity that it was given."""
+    """The two canaries while they run, or none. :param places: claim name -> the affinity that it was given."""
 
     cpu: int
     online: CpuSet
-    claims: tuple[Claim, Claim]
+    claims: tuple[Claim, ...]
     hierarchy: cgroupfs.Hierarchy
     places: Mapping[str, CpuSet]
 
@@ -97,6 +97,13 @@ def canaries(
             hierarchy=live.hierarchy,
             places=places,
         )
+
+
+@contextmanager
+def no_canaries(claims: ClaimSet, online: CpuSet, root: Path, cpus: CpuSet | None = None) -> Iterator[CanaryPair]:
+    """Run none: nothing is loaded that could see them."""
+    cpu = housekeeping_cpu(claims, online, cpus)
+    yield CanaryPair(cpu=cpu, online=online, claims=(), hierarchy=cgroupfs.detect(root), places={})
 
 
 def fit(pair: CanaryPair, root: Path) -> bool:
@@ -170,7 +177,7 @@ class ControlReading(Reading):
         reported = self.reported
         latency_ms = None if reported is None else (reported.reported_at_ns - reported.first_at_ns) / 1e6
         return Part(
-            evidence=ControlEvidence(canaries=tuple(self._canary(name) for name in NAMES)),
+            evidence=ControlEvidence(canaries=tuple(self._canary(name) for name in NAMES if name in self.planted)),
             coverage=ControlCoverage(positive_control_latency_ms=latency_ms),
         )
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from probes.composition import witnesses_for
 from probes.loaded import observing
 from probes.observer import Observer, Violation
 from probes.readings import Frame, Readings
@@ -229,17 +230,22 @@ class Observation:
 def observation(
     claims: ClaimSet, window: Window, report: Callable[[Violation], None] = lambda _violation: None
 ) -> Iterator[Observation]:
-    """Attach the probes, plant the canaries, open the window; everything is gone when the block ends.
+    """Attach the probes, plant the canaries, open the window; everything is gone when the block ends. Where the window
+    allows it and the kernel loads no programs, nothing is attached and planted.
 
     :param report: called with each violation's first details while the window is open.
 
     :raises HostUnsupportedError: no root, no BPF, no bcc, a pure v1 host.
     :raises InputError: claims that cannot be watched here.
     """
-    ledger = window.prepared.ledger if window.prepared else None
     if not window.lenient:
-        check_claims(claims, "claims", window.root, ledger.options.max_claims if ledger else None)
-    with ExitStack() as controls, keep_off(claims.exclusive_cpus):
+        room = window.prepared.ledger.options.max_claims if window.prepared else None
+        check_claims(claims, "claims", window.root, room)
+    with (
+        keep_off(claims.exclusive_cpus),
+        window.ledger(len(claims.claims)) as ledger,
+        ExitStack() as controls,
+    ):
         numbers = itertools.count(1)
 
         def renew() -> tuple[canary.CanaryPair, Environment]:
@@ -248,7 +254,7 @@ def observation(
             environment = read_environment(window.root, topology)
             environment = with_identity(environment, window.root, topology, window.session or window.run_id)
             now = replace(claims, claims=tuple(one.now for one in watched.values())) if watched else claims
-            pair = window.canaries(now, environment.cpus_online, next(numbers))
+            pair = window.canaries(now, environment.cpus_online, next(numbers), seen=ledger.observed)
             return controls.enter_context(pair), environment
 
         watched: dict[str, Subject] = {}
@@ -257,8 +263,8 @@ def observation(
         with observing(
             replace(claims, claims=at_first + pair.claims),
             root=window.root,
-            options=None if ledger else window.options(len(claims.claims), len(pair.claims)),
             ledger=ledger,
+            witnesses=witnesses_for(ledger),
             kept=window.kept,
         ) as observer:
             watched = observer.subjects

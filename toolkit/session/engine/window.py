@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from probes.composition import new_ledger
+from probes.loaded import attached, attached_or_not
 from probes.options import MAX_CLAIMS, ObserveOptions
 from probes.readings import Frame
+from probes.switches.ledger import Ledger
 from toolkit.host.kept_files import KeptFiles
 from toolkit.model.claims import ClaimSet
 from toolkit.model.cpuset import CpuSet
@@ -18,6 +21,18 @@ from toolkit.session.engine.prepared import Prepared
 
 Ask = Callable[[], Callable[[], bool]]
 """Asks a node for a reading that begins from now on; what it returns says whether that is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """An observation may go on without programs in the kernel, with what needs none.
+
+    :param say: called with why it does, before it begins.
+    :param why: none are to be loaded; empty: they are loaded if the kernel takes them.
+    """
+
+    say: Callable[[str], None]
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +53,7 @@ class Window:
     :param kept: as in :class:`probes.observer.Observer`.
     :param session: the session that the run belongs to; empty: it is one by itself.
     :param cut_s: length of each window, where there are several one after the other; ``None``: not known, or short.
+    :param without: ``None``: there is no observation without programs.
     """
 
     run_id: str
@@ -56,6 +72,19 @@ class Window:
     kept: KeptFiles | None = None
     cut_s: float | None = None
     session: str = ""
+    without: Without | None = None
+
+    def ledger(self, claims: int) -> AbstractContextManager[Ledger]:
+        """Return the programs, loaded for so many claims, or what stands for them.
+
+        :raises HostUnsupportedError: the kernel loads none, and they are needed.
+        """
+        if self.prepared is not None:
+            return nullcontext(self.prepared.ledger)
+        options = self.options(claims, len(canary.NAMES))
+        if self.without is None:
+            return attached(new_ledger(self.root, options))
+        return attached_or_not(self.root, options, self.without.why, self.without.say)
 
     def options(self, claims: int, controls: int) -> ObserveOptions:
         """Return options for at least so many claims and controls: a power of two, so that few programs serve all."""
@@ -63,8 +92,15 @@ class Window:
         needed = max(usual.max_claims, max(self.room, claims) + controls)
         return replace(usual, max_claims=min(1 << (needed - 1).bit_length(), MAX_CLAIMS))
 
-    def canaries(self, claims: ClaimSet, online: CpuSet, number: int) -> AbstractContextManager[canary.CanaryPair]:
-        """Lend the canaries that run, or start some. :param number: of these, from 1 on."""
+    def canaries(
+        self, claims: ClaimSet, online: CpuSet, number: int, *, seen: bool = True
+    ) -> AbstractContextManager[canary.CanaryPair]:
+        """Lend the canaries that run, or start some.
+
+        :param number: of these, from 1 on. :param seen: ``False``: nothing is loaded that could see them; none run.
+        """
+        if not seen:
+            return canary.no_canaries(claims, online, self.root, self.cpus)
         if self.prepared is not None:
             return self.prepared.canaries(claims, online, escape=self.canary_escape, cpus=self.cpus)
         run_id = self.run_id if number == 1 else f"{self.run_id}-{number}"

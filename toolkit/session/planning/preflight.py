@@ -18,18 +18,44 @@ def require_run(runtime: str = CGROUPFS) -> None:
     :raises HostUnsupportedError: no BPF, a capability that this process lacks, a pure v1 host, a view of the machine
         that is not the probes', or the runtime is not installed or needs root.
     """
-    limits.widen()
-    limits.require_files()
-    for one in try_probes():
-        if not one.available:
-            raise HostUnsupportedError(f"no {one.name} here: {one.detail}: {one.remedy} (pinproof doctor reports all)")
-    hierarchy = cgroupfs.detect()
+    if why := _require():
+        raise HostUnsupportedError(f"{why} (pinproof doctor reports all)")
     kind = find_runtime(runtime)
-    require_runtime(kind, hierarchy)
-    for one in (*views(hierarchy), own_cgroups(hierarchy)):
-        if not one.available:
-            raise HostUnsupportedError(f"{one.detail}: {one.remedy} (pinproof doctor reports all)")
+    require_runtime(kind, cgroupfs.detect())
     if kind.program:
         require_root(f"--runtime {runtime}")
     if kind.program and shutil.which(kind.program) is None:
         raise HostUnsupportedError(f"{runtime} is not installed: install the package {kind.program}")
+
+
+def require_watch(off: str = "", *, needed: bool = False) -> str:
+    """Check what ``watch`` needs first; return why it goes on without programs in the kernel, empty where it does not.
+
+    :param off: why none are to be loaded. :param needed: there is no watch without them.
+    :raises HostUnsupportedError: as :func:`require_run`; no BPF only where that is needed.
+    """
+    why = _require(off)
+    if why and needed:
+        raise HostUnsupportedError(f"{why} (pinproof doctor reports all)")
+    return why
+
+
+def _require(off: str = "") -> str:
+    """Check what every observation needs, and return why no programs can be loaded; empty: as far as is known they can.
+
+    The canaries' cgroups are needed where programs see them.
+    """
+    limits.widen()
+    limits.require_files()
+    why = off or _refused()
+    hierarchy = cgroupfs.detect()
+    hierarchy.identity_root()
+    for one in (*views(hierarchy), *(() if why else (own_cgroups(hierarchy),))):
+        if not one.available:
+            raise HostUnsupportedError(f"{one.detail}: {one.remedy} (pinproof doctor reports all)")
+    return why
+
+
+def _refused() -> str:
+    missing = (one for one in try_probes() if not one.available)
+    return next((f"no {one.name} here: {one.detail}: {one.remedy}" for one in missing), "")

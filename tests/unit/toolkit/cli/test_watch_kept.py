@@ -29,8 +29,8 @@ def test_a_file_that_both_read_is_open_once(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(KeptFiles, "read", read)
     monkeypatch.setattr(watch, "_watch", watched)
-    for name in ("require_run", "give_memory_back"):
-        monkeypatch.setattr(watch, name, lambda: None)
+    monkeypatch.setattr(watch, "require_watch", lambda *_, **__: "")
+    monkeypatch.setattr(watch, "give_memory_back", lambda: None)
     with made_node() as node:
         words = ["--kubelet", "--root", str(node.root), "--cri", f"unix://{node.root}/c.sock"]
         done = CliRunner().invoke(watch.command, words, catch_exceptions=False)
