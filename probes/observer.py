@@ -31,7 +31,7 @@ from probes.switches.trails import Trails
 from probes.window import Window
 from probes.witness import Edge, Witness
 from toolkit.errors import InputError
-from toolkit.host import cgroup_members, cgroup_mounts, cgroupfs
+from toolkit.host import cgroup_members, cgroup_mounts, cgroupfs, own_threads
 from toolkit.host.cgroup_mounts import read_control
 from toolkit.host.cgroupfs import Hierarchy
 from toolkit.host.kept_files import NONE_KEPT, KeptFiles
@@ -84,6 +84,10 @@ class Observer:
         self.pods: PodsRoot | None = None
         self.lock = threading.RLock()
         self.sampled = CpuSet()
+        self._quiet = CpuSet()
+        """CPUs that are left without one on purpose."""
+        self._may_use = frozenset[int]()
+        """Where our threads may run when it begins."""
         self.watched = CpuSet()
         self.blindness = Blindness()
         self.kept: KeptFiles = NONE_KEPT
@@ -109,6 +113,7 @@ class Observer:
     def begin(self, witnesses: tuple[Witness, ...]) -> None:
         """Publish the claims that there are at first, when the programs are attached. :param witnesses: of this one."""
         self.witnesses = witnesses
+        self._may_use = frozenset(os.sched_getaffinity(0))
         self.ledger.set_hierarchies({name: cgroup_mounts.v1_number(name, self.root) for name in cgroupfs.PROMISING})
         if self.claims.pods_root is not None:
             self.watch_pods(self.claims.pods_root)
@@ -492,11 +497,23 @@ class Observer:
             self.start_sampler()
 
     def start_sampler(self) -> None:
-        """Put the sampler on every online CPU, on nohz_full CPUs where that was asked for."""
-        cpus = self.ledger.online()
-        if not self.options.sample_nohz_full:
-            cpus -= nohz_full(self.root)
-        self.sampled = self.ledger.sample(cpus)
+        """Put the sampler on every online CPU that is not quiet: on nohz_full CPUs where that was asked for."""
+        asked = self._asked_quiet()
+        self._quiet = quiet = asked if self.options.sample_nohz_full else asked | nohz_full(self.root)
+        for cpu in self.sampled & quiet:
+            self.ledger.forget_sampler(cpu)
+        self.sampled = self.ledger.sample(self.ledger.online() - quiet)
+        for window in self.live():
+            window.quiet |= quiet
+        if asked and (left := self._may_use - frozenset(asked)):
+            own_threads.confine(left)
+
+    def _asked_quiet(self) -> CpuSet:
+        """Return the CPUs on which nothing of ours is wanted: those that were named, and those that a claim owns."""
+        cpus = self.options.quiet_cpus
+        if self.options.quiet_exclusive:
+            cpus = cpus | CpuSet.union(subject.cpus for subject in self.subjects.values() if subject.owns)
+        return cpus
 
     def forget_old(self, finished: Window) -> None:
         """Drop what belongs to windows before this one, whose evidence is put together; under the lock.
@@ -520,7 +537,9 @@ class Observer:
 
     def _opened(self, edge: Edge | None = None) -> Window:
         """Return a window that opens now, or at the edge at which the one before it has just been closed."""
-        return Window.open(self.ledger, self.subjects, self.witnesses, self.environment, edge)
+        window = Window.open(self.ledger, self.subjects, self.witnesses, self.environment, edge)
+        window.quiet = self._quiet
+        return window
 
     def _readings(self, window: Window) -> Readings:
         """Return what is known of a window, closed or still open, as one value; called under the lock."""
@@ -545,7 +564,7 @@ class Observer:
             options=self.options,
             subjects=tuple(watched),
             names=dict(self.names),
-            sampled=self.sampled,
+            sampled=self.sampled - window.quiet,
             watched=self.watched,
             pods_root=self.claims.pods_root,
             transitions=tuple(window.transitions),
@@ -583,6 +602,8 @@ class Observer:
             self.published.watch(cpus, time.monotonic_ns())
             self.ledger.watch(cpus)
             self.watched = cpus
+            if self.options.quiet_exclusive:
+                self.start_sampler()
 
     def _at_home(self, ident: int, cpu: int, at_ns: int) -> bool:
         bound = self.published.of(ident, at_ns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.serde import stage_value
 
 MAX_LEVELS = 24
@@ -31,6 +32,8 @@ class ObserveOptions:
         slows every system call of the machine.
     :param sampler_hz: rate of the CPU-clock sampler; 0 switches it off.
     :param sample_nohz_full: put the sampler's timer on nohz_full CPUs too.
+    :param quiet_cpus: CPUs without a sampler and without a thread of this process. :param quiet_exclusive: so are those
+        that claims have for themselves, as long as they have them.
     :param pending_ms: the patience: how long an interval outside waits for the kernel's word that its task was just
         moved in, and how much CPU time a thread may spend outside between a claim's identity and its v1 cpuset.
     :param joining_ms: how long a joining of a claim's identity waits for that of its v1 cpuset.
@@ -54,6 +57,8 @@ class ObserveOptions:
     details_per_row: int = 32
     sampler_hz: int = 99
     sample_nohz_full: bool = False
+    quiet_cpus: CpuSet = EMPTY
+    quiet_exclusive: bool = False
     pending_ms: int = 75
     joining_ms: int = 5000
     scan_ms: int = 200

@@ -10,7 +10,7 @@ from probes.readings import of_kind
 from probes.subjects import Subject
 from probes.switches.ledger import Ledger
 from probes.witness import Edge, W, Watch, Witness
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.evidence import Environment, Transition
 
 
@@ -30,6 +30,8 @@ class Window:
     last: Edge | None = None
     transitions: list[Transition] = field(default_factory=list)
     removed: list[Subject] = field(default_factory=list)
+    quiet: CpuSet = EMPTY
+    """CPUs that had no sampler for a while at least."""
     counted_ns: int = 0
     """When a closed window's counting had ended: every event of it had been sent."""
     watched_last: list[Subject] = field(default_factory=list)

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -85,6 +85,14 @@ def test_watch_names_the_capability_that_it_lacks(watch: tuple[str | Path, ...],
     assert done.stderr.count("\n") == 1
 
 
+class Watched(NamedTuple):
+    """How a watch ended, what it said meanwhile, and its verdicts by rule and subject."""
+
+    code: int
+    said: str
+    verdicts: dict[tuple[str, str], dict[str, Any]]
+
+
 @contextmanager
 def quota_file(cgroup: str, quota_us: int) -> Iterator[None]:
     """Limit a cgroup that exists; where the cpu controller has a hierarchy of its own, one of the same name there."""
@@ -105,7 +113,7 @@ def quota_file(cgroup: str, quota_us: int) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def without_bpf(place: Path) -> Iterator[tuple[int, str, dict[tuple[str, str], dict[str, Any]]]]:
+def without_bpf(place: Path) -> Watched:
     """A watch without a capability, over one claim that is kept and one whose mask and quota file are wrong."""
     cpus = os.sched_getaffinity(0)
     names = [f"pinproof-unloaded-{which}-{os.getpid()}" for which in ("kept", "broken")]
@@ -119,12 +127,10 @@ def without_bpf(place: Path) -> Iterator[tuple[int, str, dict[tuple[str, str], d
         )
         done = called((), "watch", "--claims", claims, "--duration", "1", "--output", place / "without")
     result = json.loads(next((place / "without").glob("*/result.json")).read_text())
-    yield done.returncode, done.stderr, {(one["rule"], one["subject"]): one for one in result["verdicts"]}
+    return Watched(done.returncode, done.stderr, {(one["rule"], one["subject"]): one for one in result["verdicts"]})
 
 
-def test_without_bpf_a_watch_goes_on_and_says_so(
-    without_bpf: tuple[int, str, dict[tuple[str, str], dict[str, Any]]],
-) -> None:
+def test_without_bpf_a_watch_goes_on_and_says_so(without_bpf: Watched) -> None:
     """As an ordinary user without a capability: masks and control files are judged, and what is broken there fails."""
     code, said, verdicts = without_bpf
     assert code == 1
@@ -141,9 +147,7 @@ def test_without_bpf_a_watch_goes_on_and_says_so(
     assert (quota["outcome"], verdicts["affinity-mask", "kept"]["outcome"]) == ("failed", "passed")
 
 
-def test_without_bpf_what_needs_switches_is_undecided(
-    without_bpf: tuple[int, str, dict[tuple[str, str], dict[str, Any]]],
-) -> None:
+def test_without_bpf_what_needs_switches_is_undecided(without_bpf: Watched) -> None:
     """By the one reason, also where the claim is kept: so that no exit code is ever 0."""
     for key in (
         ("cpuset-containment", "kept"),
@@ -151,7 +155,7 @@ def test_without_bpf_what_needs_switches_is_undecided(
         ("exclusive-cpus", "broken"),
         ("evidence-health", "node"),
     ):
-        verdict = without_bpf[2][key]
+        verdict = without_bpf.verdicts[key]
         assert verdict["outcome"] == "undecided", key
         assert "switches, slots, system-tasks, interrupts and actions are not observed" in verdict["reason"]
         assert "CAP_BPF" in verdict["reason"]

@@ -6,6 +6,7 @@ Claims come from a file, or from a source that is followed while windows go on
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -27,11 +28,14 @@ from toolkit.cli.pod_options import pod_options
 from toolkit.cli.priority_options import priority_options
 from toolkit.cli.source_options import Chosen, source_options
 from toolkit.cli.windows import Shown, keep_option, print_sums, print_window, window_option
+from toolkit.errors import InputError
+from toolkit.host import own_threads
 from toolkit.host.allocator import give_memory_back
 from toolkit.host.kept_files import KeptFiles
 from toolkit.host.priority import Priority
 from toolkit.host.topology import read_topology
 from toolkit.model.claims import ClaimSet
+from toolkit.model.cpuset import EMPTY, CpuSet, cpus_text
 from toolkit.model.verdict import Outcome
 from toolkit.session.engine.checked import check_claims
 from toolkit.session.engine.long_stage import Cut
@@ -64,6 +68,29 @@ class Bpf(StrEnum):
     AUTO = "auto"
     REQUIRE = "require"
     OFF = "off"
+
+
+ISOLATED, EXCLUSIVE = "isolated", "exclusive"
+
+
+def quiet_of(text: str | None) -> tuple[CpuSet, CpuSet]:
+    """Return the CPUs that are to be quiet all the time, and those that are left to us; none of both: nothing is said.
+
+    :raises InputError: it is no list of this machine's CPUs, or leaves us none.
+    """
+    if text is None or text == EXCLUSIVE:
+        return EMPTY, EMPTY
+    topology = read_topology()
+    last = max((cpu.cpu for cpu in topology.cpus), default=0)
+    cpus = topology.isolated | topology.nohz_full
+    if text != ISOLATED:
+        cpus = CpuSet.parse_kernel(text, last, "--quiet-cpus")
+    if not cpus <= topology.online | topology.offline:
+        raise InputError("--quiet-cpus", cpus_text(cpus - topology.online), f"CPUs of {topology.online}")
+    left = CpuSet.of(os.sched_getaffinity(0)) - cpus
+    if not left:
+        raise InputError("--quiet-cpus", f"no CPU is left for pinproof beside {cpus}", "one that is not quiet")
+    return (cpus, left) if cpus else (EMPTY, EMPTY)
 
 
 LOOPBACK = "127.0.0.1"
@@ -202,6 +229,13 @@ HEADINGS = {
     "what needs switches is undecided then, and the exit code never 0. For gates: require ends with exit code 4.",
 )
 @click.option(
+    "--quiet-cpus",
+    "quiet",
+    metavar="CPUS|isolated|exclusive",
+    help="CPUs without a sampler, a thread or a control of ours: a list, those of isolcpus= and nohz_full=, or those "
+    "that claims have for themselves at the time. A task that never switches there is seen when the window ends.",
+)
+@click.option(
     "--timeline",
     is_flag=True,
     help="Keep what each claim ran and waited for on each CPU in bins of 10 ms, of the first 32 claims, for the page "
@@ -239,6 +273,7 @@ def command(
     metrics_detail: str,
     trace_syscalls: bool,
     bpf: str,
+    quiet: str | None,
     timeline: bool,
     live: bool,
     priority: Priority,
@@ -264,6 +299,9 @@ def command(
     """
     if kubelet + (claims_path is not None) + len(chosen) != 1:
         raise click.UsageError("give one of --claims, --kubelet, --podman, --docker, --systemd and --slurm")
+    quiet_cpus, others = quiet_of(quiet)
+    if quiet_cpus:  # before anything starts a thread
+        own_threads.confine(frozenset(others))
     kept, output = KeptFiles(), Output()
     say = events_on(output) if as_json else show_line
     follower = (_of_kubelet if kubelet else _of_tool)(chosen, places, read_every_s, kept, choice, say)
@@ -278,6 +316,7 @@ def command(
     with stop_on_signals() as stopped, kept:
         window = Window(run_id=path.name, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
         window = replace(window, timeline=timeline, kept=kept, cut_s=min(window_s, duration or window_s))
+        window = replace(window, quiet=quiet_cpus, quiet_exclusive=quiet == EXCLUSIVE, cpus=others or None)
         window = replace(window, without=None if bpf == Bpf.REQUIRE else Without(partial(_say_without, say), refused))
         window = window if follower is None else _following(window, follower, len(claims.claims))
         metrics, cut = Metrics(served_at, metrics_file, Detail(metrics_detail)), Cut(window_s=window_s, keep=keep)

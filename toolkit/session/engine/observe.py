@@ -242,7 +242,7 @@ def observation(
         room = window.prepared.ledger.options.max_claims if window.prepared else None
         check_claims(claims, "claims", window.root, room)
     with (
-        keep_off(claims.exclusive_cpus),
+        keep_off(claims.exclusive_cpus | window.quiet),
         window.ledger(len(claims.claims)) as ledger,
         ExitStack() as controls,
     ):

@@ -14,7 +14,7 @@ from probes.readings import Frame
 from probes.switches.ledger import Ledger
 from toolkit.host.kept_files import KeptFiles
 from toolkit.model.claims import ClaimSet
-from toolkit.model.cpuset import CpuSet
+from toolkit.model.cpuset import EMPTY, CpuSet
 from toolkit.model.node_evidence import NOTHING, NodeEvidence
 from toolkit.session.engine import canary
 from toolkit.session.engine.prepared import Prepared
@@ -53,6 +53,7 @@ class Window:
     :param kept: as in :class:`probes.observer.Observer`.
     :param session: the session that the run belongs to; empty: it is one by itself.
     :param cut_s: length of each window, where there are several one after the other; ``None``: not known, or short.
+    :param quiet, quiet_exclusive: as in :class:`probes.options.ObserveOptions`.
     :param without: ``None``: there is no observation without programs.
     """
 
@@ -73,6 +74,8 @@ class Window:
     cut_s: float | None = None
     session: str = ""
     without: Without | None = None
+    quiet: CpuSet = EMPTY
+    quiet_exclusive: bool = False
 
     def ledger(self, claims: int) -> AbstractContextManager[Ledger]:
         """Return the programs, loaded for so many claims, or what stands for them.
@@ -88,7 +91,12 @@ class Window:
 
     def options(self, claims: int, controls: int) -> ObserveOptions:
         """Return options for at least so many claims and controls: a power of two, so that few programs serve all."""
-        usual = ObserveOptions(trace_syscalls=self.trace_syscalls, timeline=self.timeline)
+        usual = ObserveOptions(
+            trace_syscalls=self.trace_syscalls,
+            timeline=self.timeline,
+            quiet_cpus=self.quiet,
+            quiet_exclusive=self.quiet_exclusive,
+        )
         needed = max(usual.max_claims, max(self.room, claims) + controls)
         return replace(usual, max_claims=min(1 << (needed - 1).bit_length(), MAX_CLAIMS))
 

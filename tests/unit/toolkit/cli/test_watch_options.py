@@ -8,10 +8,11 @@ import pytest
 from tests.unit.toolkit.cli.command_line import pinproof
 from toolkit.cli.watch import HEADINGS, command, place_to_serve
 
-MOST = 33
+MOST = 34
 """A watch had 34 options once. One more wants a reason that a user has: ``--kubelet-version`` is for nodes on which
 nothing can be asked; ``--namespace`` and ``--pod`` for the pods that a user has on a node of hundreds; ``--live`` for a
-person at a terminal; ``--bpf`` for gates that want no watch without it."""
+person at a terminal; ``--bpf`` for gates that want no watch without it; ``--quiet-cpus`` for CPUs on
+which a microsecond counts."""
 
 
 def test_options_are_few() -> None:
@@ -63,3 +64,13 @@ def test_pods_are_chosen_of_a_kubelet_alone(option: str) -> None:
     ended = pinproof("watch", "--claims", "claims.yaml", option, "shop")
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert f"{option} is for --kubelet" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("cpus", "said"), [("0-x", "--quiet-cpus"), ("all", "no CPU is left for pinproof"), ("8000", "CPUs of")]
+)
+def test_quiet_cpus_leave_one_for_the_watch(cpus: str, said: str) -> None:
+    """A list of this machine's CPUs, but not of all: one line, exit code 2."""
+    ended = pinproof("watch", "--claims", "claims.yaml", "--quiet-cpus", cpus)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert said in ended.stderr
