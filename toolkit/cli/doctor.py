@@ -72,7 +72,12 @@ def command(
         raise click.UsageError("--kubelet-config, --config-dir, --exclusive and --sysroot go with --isolation")
     report = with_probes(read_capabilities())
     if as_json:
-        data = {"schema": "pinproof.doctor/1", "can_run": report.can_run, **_plain(report)}
+        data = {
+            "schema": "pinproof.doctor/1",
+            "can_run": report.can_run,
+            "watches_in_part": report.watches_in_part,
+            **_plain(report),
+        }
         print_json(data)
     else:
         say(render_report(report))
@@ -115,11 +120,22 @@ def render_report(report: HostReport) -> str:
     """Return the two tables and, for each "no", its remedy."""
     rows = [(c.name, _state(c), c.detail) for c in report.capabilities]
     facts = fitted(rows, ("capability", "here", "found"), (2,), (1.0,))
-    works = [(verb, "no" if missing else "yes", ", ".join(missing)) for verb, missing in report.verbs.items()]
+    works = [(verb, _works(report, verb), ", ".join(missing)) for verb, missing in report.verbs.items()]
     verbs = table(works, ("verb", "works", "missing"))
-    remedies = [paragraph(f"{c.name}: {c.remedy}", "  ", "    ") for c in report.capabilities if not c.available]
+    remedies = [paragraph(_remedy(c), "  ", "    ") for c in report.capabilities if not c.available]
     how = ["How to get what is missing:", *remedies] if remedies else []
     return "\n\n".join(part for part in (facts, verbs, "\n".join(how), _conclusion(report)) if part)
+
+
+def _works(report: HostReport, verb: str) -> str:
+    if not report.verbs[verb]:
+        return "yes"
+    return "in part" if verb == "watch" and report.watches_in_part else "no"
+
+
+def _remedy(capability: Capability) -> str:
+    lost = f"lost without it: {capability.lost}. " if capability.lost else ""
+    return f"{capability.name}: {lost}{capability.remedy}"
 
 
 def _state(capability: Capability) -> str:

@@ -14,6 +14,7 @@ import errno
 import mmap
 import os
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +39,8 @@ _INFO_BYTES = 256
 _NAME_BYTES = 15
 """``BPF_OBJ_NAME_LEN`` without its NUL."""
 _LOG_BYTES = 1 << 24  # the most that every kernel takes is UINT_MAX >> 8
+_PROBE_READ_KERNEL = 113
+"""``bpf_probe_read_kernel``."""
 _RETURN_ZERO = bytes.fromhex("b700000000000000 9500000000000000")
 """``r0 = 0; exit``: all other bits are zero, so both byte orders look alike."""
 
@@ -224,6 +227,25 @@ def try_raw_tracepoint(name: str = "sched_switch") -> int:
         return _tried(lambda: attach(program, name))
     finally:
         os.close(program)
+
+
+def try_kernel_read() -> int:
+    """Load a program that reads kernel memory; a lockdown for confidentiality takes that helper from programs.
+
+    Source: kernel/trace/bpf_trace.c (``bpf_tracing_func_proto``, ``LOCKDOWN_BPF_READ_KERNEL``).
+    """
+    stack = -8
+    code = (
+        *(_instruction(0xBF, 1, 10), _instruction(0x07, 1, immediate=stack), _instruction(0xB7, 2, immediate=8)),
+        *(_instruction(0xB7, 3), _instruction(0x85, immediate=_PROBE_READ_KERNEL), _RETURN_ZERO),
+    )
+    return _tried(lambda: load_program(RAW_TRACEPOINT, b"".join(code)))
+
+
+def _instruction(code: int, to: int = 0, source: int = 0, immediate: int = 0) -> bytes:
+    """Return ``struct bpf_insn``: of a byte the first four bits in memory order are the register written to."""
+    registers = source << 4 | to if sys.byteorder == "little" else to << 4 | source
+    return struct.pack("=BBhi", code, registers, 0, immediate)
 
 
 def try_function_return(function: int) -> int:

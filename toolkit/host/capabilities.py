@@ -35,6 +35,12 @@ from toolkit.verbs import VERBS, Need
 _APPLY, _OBSERVE = (
     tuple(name for name, verb in VERBS.items() if verb.needs >= need) for need in (Need.APPLY, Need.OBSERVE)
 )
+FOR_PROGRAMS = frozenset(
+    ("bpf", "ring-buffer", "raw-tracepoint", "perf-event", "lockdown", "btf", "bcc", "probes", "security-modules")
+)
+"""What programs in the kernel need: without one of these `watch` does what needs none."""
+_SWITCHES = "every switch; `watch` goes on with masks, control files and counters, the other verbs do not begin"
+_SAMPLER = "the sampler; `watch` sees a task that never switches when the window ends, the other verbs do not begin"
 _VARIANTS = {kind.name: f"run --runtime {kind.name}" for kind in RUNTIMES.values() if kind.program}
 
 
@@ -44,7 +50,8 @@ class Capability:
     """One fact.
 
     :param detail: what was found, or the cause of the "no". :param remedy: how to get it, empty where it exists.
-    :param needed_by: verbs that cannot work without it; empty: it only makes things better.
+    :param needed_by: verbs that cannot do all of their work without it; empty: it only makes things better.
+    :param lost: what is not seen without it, where that is not the whole verb.
     """
 
     name: str
@@ -52,6 +59,7 @@ class Capability:
     detail: str
     remedy: str = ""
     needed_by: tuple[str, ...] = ()
+    lost: str = ""
 
 
 @stage_value
@@ -67,6 +75,12 @@ class HostReport:
         """Whether the main job works here."""
         return not self.verbs["run"]
 
+    @property
+    def watches_in_part(self) -> bool:
+        """Whether ``watch`` goes on without programs in the kernel, with masks, control files and counters."""
+        missing = frozenset(self.verbs["watch"])
+        return bool(missing & FOR_PROGRAMS) and missing <= FOR_PROGRAMS | {"own-cgroups"}
+
 
 def read_capabilities(root: Path = Path("/")) -> HostReport:
     """Try everything out on the running kernel; files are looked for below ``root``."""
@@ -76,6 +90,9 @@ def read_capabilities(root: Path = Path("/")) -> HostReport:
         _root(),
         *try_probes(),
         _lockdown(tree),
+        _modules(tree),
+        _perf_paranoid(tree),
+        _unprivileged_bpf(tree),
         _memlock(),
         _btf(root),
         _authors(root),
@@ -158,21 +175,93 @@ def _asked(name: str, error: int, how: str, *caps: Cap) -> Capability:
             f"{' and '.join(map(str, caps))} it has: a seccomp filter, a security module or a user namespace is in the "
             "way; in a container: --security-opt seccomp=unconfined"
         )
-    return _fact(
-        name, error == 0, f"the kernel refuses it: {os.strerror(error)}" if error else "tried, works", remedy, _OBSERVE
-    )
+    detail = f"the kernel refuses it: {os.strerror(error)}" if error else "tried, works"
+    return _fact(name, error == 0, detail, remedy, _OBSERVE, _SAMPLER if name == "perf-event" else _SWITCHES)
 
 
 def _lockdown(tree: SysTree) -> Capability:
+    """Integrity takes nothing from what we do; confidentiality takes reading kernel memory from programs."""
     text = tree.read("sys/kernel/security/lockdown") or ""
     mode = text.partition("[")[2].partition("]")[0] or "none"
+    asked = not bpf_syscalls.try_raw_tracepoint()
+    refused = asked and bpf_syscalls.try_kernel_read() != 0
+    tried = "cannot be tried" if not asked else "refused" if refused else "tried, works"
     return _fact(
         "lockdown",
-        mode != "confidentiality",
-        f"lockdown mode {mode}",
+        mode != "confidentiality" and not refused,
+        f"lockdown mode {mode}; a program that reads kernel memory: {tried}",
         "boot without lockdown=confidentiality: it forbids tracing programs to read kernel memory",
         _OBSERVE,
+        _SWITCHES,
     )
+
+
+def _modules(tree: SysTree) -> Capability:
+    """A security module with a policy may refuse what capabilities allow: it is the cause where these are there."""
+    active = (tree.read("sys/kernel/security/lsm") or "").strip().split(",")
+    strict = [name for name in active if name in _POLICIES]
+    label = names.shown((tree.read("proc/self/attr/current") or "").rstrip("\0\n").encode())
+    refused = [
+        what
+        for what, error in (
+            ("bpf", bpf_syscalls.try_raw_tracepoint()),
+            ("perf_event_open", bpf_syscalls.try_cpu_clock_event(_own_cpu())),
+        )
+        if error in (errno.EPERM, errno.EACCES)
+    ]
+    suspected = bool(refused and strict and not lacking(Cap.BPF, Cap.PERFMON))
+    detail = f"with a policy: {', '.join(strict) or 'none'}" + (f" (this process: {label})" if strict and label else "")
+    return _fact(
+        "security-modules",
+        not suspected,
+        detail + (f"; refused although the capabilities are there: {' and '.join(refused)}" if suspected else ""),
+        "; ".join(_POLICIES[name] for name in strict),
+        _OBSERVE,
+        _SWITCHES,
+    )
+
+
+_POLICIES = {
+    "selinux": "SELinux: a policy that allows bpf { map_create map_read map_write prog_load prog_run } and perf_event "
+    "{ open cpu kernel tracepoint }; of a container label=type:spc_t (seLinuxOptions: {type: spc_t})",
+    "apparmor": "AppArmor: a profile with the capabilities bpf and perfmon; of a container apparmor=unconfined "
+    "(appArmorProfile: {type: Unconfined})",
+    "smack": "Smack: a label that may use them",
+    "tomoyo": "TOMOYO: a domain that may use them",
+}
+"""Modules that have a policy about programs, and what helps."""
+
+
+def _perf_paranoid(tree: SysTree) -> Capability:
+    return _sysctl(
+        tree,
+        "perf-event-paranoid",
+        "kernel/perf_event_paranoid",
+        bpf_syscalls.try_cpu_clock_event(_own_cpu()),
+        (Cap.PERFMON,),
+        _SAMPLER,
+    )
+
+
+def _unprivileged_bpf(tree: SysTree) -> Capability:
+    return _sysctl(
+        tree,
+        "unprivileged-bpf-disabled",
+        "kernel/unprivileged_bpf_disabled",
+        bpf_syscalls.try_array_map(),
+        (Cap.BPF, Cap.PERFMON),
+        _SWITCHES,
+    )
+
+
+def _sysctl(tree: SysTree, name: str, place: str, error: int, caps: tuple[Cap, ...], lost: str) -> Capability:
+    """Whether a setting that binds those without capabilities binds this process: what it is about is tried."""
+    value = (tree.read(f"proc/sys/{place}") or "").strip()
+    setting = f"{place.replace('/', '.')} is {names.shown(value.encode()) or 'not there'}"
+    binds = error in (errno.EPERM, errno.EACCES) and bool(lacking(*caps)) and value not in ("", "0", "-1")
+    detail = f"{setting}; it {'binds' if binds else 'does not bind'} this process"
+    # By itself it is no verb's need: the row of what was tried is.
+    return _fact(name, not binds, detail, f"{how_to_get(*caps)}: it binds a process that lacks them", (), lost)
 
 
 def _memlock() -> Capability:
@@ -195,9 +284,10 @@ def _btf(root: Path) -> Capability:
     try:
         btf = Btf.of_kernel(root)
     except InputError as error:
-        return _fact("btf", False, str(error), remedy, _OBSERVE)
+        return _fact("btf", False, str(error), remedy, _OBSERVE, _SWITCHES)
     there = btf is not None and btf.has_struct("task_struct")
-    return _fact("btf", there, f"/{KERNEL_BTF}" if there else f"no usable /{KERNEL_BTF}", remedy, _OBSERVE)
+    found = f"/{KERNEL_BTF}" if there else f"no usable /{KERNEL_BTF}"
+    return _fact("btf", there, found, remedy, _OBSERVE, _SWITCHES)
 
 
 def _authors(root: Path) -> Capability:
@@ -218,16 +308,20 @@ def _authors(root: Path) -> Capability:
             False,
             f"the kernel's type information has no {bpf_syscalls.CONTROL_FILE_WRITE}()",
             remedy,
+            lost=_AUTHORS,
         )
     error = bpf_syscalls.try_function_return(function)
-    blind = f"not seen: which tasks write control files and change affinity masks; the kernel: {os.strerror(error)}"
-    return _fact("function-return", error == 0, blind if error else "tried, works", remedy)
+    detail = f"the kernel refuses a program at a function's return: {os.strerror(error)}" if error else "tried, works"
+    return _fact("function-return", error == 0, detail, remedy, lost=_AUTHORS)
+
+
+_AUTHORS = "which tasks write control files and change affinity masks, and when a move between cgroups began"
 
 
 def _bcc(root: Path) -> Capability:
     module, cause, remedy = find_bcc(root)
     if module is None:
-        return _fact("bcc", False, cause, remedy, _OBSERVE)
+        return _fact("bcc", False, cause, remedy, _OBSERVE, _SWITCHES)
     return _fact("bcc", True, f"version {getattr(module, '__version__', 'unknown')}", remedy, _OBSERVE)
 
 
@@ -300,7 +394,14 @@ def _own_cpu() -> int:
     return min(os.sched_getaffinity(0))
 
 
-def _fact(name: str, available: bool, detail: str, remedy: str, needed_by: tuple[str, ...] = ()) -> Capability:
+def _fact(
+    name: str, available: bool, detail: str, remedy: str, needed_by: tuple[str, ...] = (), lost: str = ""
+) -> Capability:
     return Capability(
-        name=name, available=available, detail=detail, remedy="" if available else remedy, needed_by=needed_by
+        name=name,
+        available=available,
+        detail=detail,
+        remedy="" if available else remedy,
+        needed_by=needed_by,
+        lost="" if available else lost,
     )

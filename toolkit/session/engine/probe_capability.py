@@ -62,6 +62,8 @@ def try_programs(root: Path = Path("/")) -> Capability:
             "22): the words above name both; if these should do, report it with these words"
         )
         return Capability(name=NAME, available=False, detail=str(error), remedy=remedy, needed_by=needed_by)
-    count = len(loaded.programs)
+    count, refused = len(loaded.programs), loaded.left_out
     loaded.close()
-    return Capability(name=NAME, available=True, detail=f"tried, works: {count} programs", needed_by=needed_by)
+    without = "".join(f"; without {name} ({why})" for name, why in sorted(refused.items()))
+    detail = f"tried, works: {count} programs{without}"
+    return Capability(name=NAME, available=True, detail=detail, needed_by=needed_by)

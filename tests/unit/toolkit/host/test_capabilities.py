@@ -65,6 +65,94 @@ def test_confidentiality_lockdown_forbids_tracing(tmp_path: Path) -> None:
         assert ("lockdown" in report.verbs["run"]) is not allowed
 
 
+RUNGS = {
+    **dict.fromkeys(("bpf", "ring-buffer", "raw-tracepoint", "lockdown", "btf", "bcc"), "every switch"),
+    "perf-event": "the sampler",
+    "function-return": "which tasks write control files",
+}
+
+
+@pytest.mark.usefixtures("all_refused")
+def test_each_rung_says_what_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row for each, refused by trying; the text has what is lost beside the remedy."""
+    tree = write(tmp_path, {"sys/kernel/security/lockdown": "none integrity [confidentiality]"})
+    monkeypatch.setattr(capabilities, "find_bcc", lambda _: (None, "not installed", "apt install python3-bpfcc"))
+    report = read_capabilities(tree)
+    facts = by_name(report)
+    assert {name: facts[name].available for name in RUNGS} == dict.fromkeys(RUNGS, False)
+    assert all(facts[name].lost.startswith(lost) for name, lost in RUNGS.items())
+    text = " ".join(doctor.render_report(report).split())
+    assert "lost without it: every switch; `watch` goes on with masks, control files and counters" in text
+
+
+@pytest.mark.parametrize(
+    ("missing", "partly"),
+    [
+        ((), False),
+        (("bpf",), True),
+        (("btf", "own-cgroups"), True),
+        (("own-cgroups",), False),
+        (("bpf", "cgroup2"), False),
+    ],
+)
+def test_a_watch_works_in_part_without_programs_alone(missing: tuple[str, ...], partly: bool) -> None:
+    """Where the hierarchy lacks, or a place for the canaries alone, it does not begin."""
+    facts = (
+        Capability(name="root", available=True, detail="x"),
+        *(Capability(name=name, available=False, detail="x", needed_by=("watch",)) for name in missing),
+    )
+    report = HostReport(capabilities=facts, verbs=working_verbs(facts))
+    assert report.watches_in_part is partly
+    assert ("in part" in doctor.render_report(report)) is partly
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "lacks", "binds"),
+    [("3", 13, True, True), ("3", 0, True, False), ("3", 1, False, False), ("0", 13, True, False)],
+)
+def test_a_setting_binds_where_it_is_what_refuses(
+    value: str, error: int, lacks: bool, binds: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its value is shown; whether it binds is tried: not a process that has the capability, nor one that is let."""
+    names = ("perf_event_paranoid", "unprivileged_bpf_disabled")
+    tree = write(tmp_path, {f"proc/sys/kernel/{name}": value for name in names})
+    monkeypatch.setattr(bpf_syscalls, "try_array_map", lambda *_, **__: error)
+    monkeypatch.setattr(bpf_syscalls, "try_cpu_clock_event", lambda *_: error)
+    monkeypatch.setattr(capabilities, "lacking", lambda *caps, **_: caps if lacks else ())
+    facts = by_name(read_capabilities(tree))
+    for name, cap in (("perf-event-paranoid", "CAP_PERFMON"), ("unprivileged-bpf-disabled", "CAP_BPF")):
+        assert facts[name].available is not binds
+        assert f" is {value}; it {'binds' if binds else 'does not bind'} this process" in facts[name].detail
+        assert (cap in facts[name].remedy) is binds
+
+
+@pytest.mark.parametrize("module", ["selinux", "apparmor"])
+@pytest.mark.parametrize(("lacks", "suspected"), [(True, False), (False, True)])
+def test_a_security_module_is_the_cause_where_capabilities_are_there(
+    module: str, lacks: bool, suspected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused all the same: then the policy is named, with what helps. Without the capability that is the cause."""
+    files = {"sys/kernel/security/lsm": f"lockdown,capability,{module},bpf", "proc/self/attr/current": "confined_t"}
+    tree = write(tmp_path, {**files})
+    monkeypatch.setattr(bpf_syscalls, "try_raw_tracepoint", lambda *_: 1)
+    monkeypatch.setattr(capabilities, "lacking", lambda *caps, **_: caps if lacks else ())
+    fact = by_name(read_capabilities(tree))["security-modules"]
+    assert fact.available is not suspected
+    assert f"with a policy: {module} (this process: confined_t)" in fact.detail
+    assert ("of a container" in fact.remedy) is suspected
+
+
+def test_a_lockdown_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the file says: a program that reads kernel memory is refused or not."""
+    tree = write(tmp_path, {"sys/kernel/security/lockdown": "none [integrity] confidentiality"})
+    monkeypatch.setattr(bpf_syscalls, "try_raw_tracepoint", lambda *_: 0)
+    for error, available in ((0, True), (22, False)):
+        monkeypatch.setattr(bpf_syscalls, "try_kernel_read", lambda error=error: error)
+        fact = by_name(read_capabilities(tree))["lockdown"]
+        assert fact.available is available
+        assert "lockdown mode integrity; a program that reads kernel memory: " in fact.detail
+
+
 def test_the_wrong_bcc_is_recognised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The unrelated package of the same name, and a broken library, are told apart from a missing one."""
 
