@@ -6,12 +6,10 @@ Claims come from a file, or from a source that is followed while windows go on
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
@@ -24,27 +22,24 @@ from toolkit.cli.live_lines import EVERY_S as LINES_S
 from toolkit.cli.live_lines import LiveLines, Say, events_on, show_line
 from toolkit.cli.live_screen import live_screen, require_live
 from toolkit.cli.node_options import node_options, refuse_those_of_a_kubelet
+from toolkit.cli.observing_options import Observing, observing_options
 from toolkit.cli.pod_options import pod_options
 from toolkit.cli.priority_options import priority_options
 from toolkit.cli.source_options import Chosen, source_options
 from toolkit.cli.windows import Shown, keep_option, print_sums, print_window, window_option
-from toolkit.errors import InputError
-from toolkit.host import own_threads
 from toolkit.host.allocator import give_memory_back
 from toolkit.host.kept_files import KeptFiles
 from toolkit.host.priority import Priority
 from toolkit.host.topology import read_topology
 from toolkit.model.claims import ClaimSet
-from toolkit.model.cpuset import EMPTY, CpuSet, cpus_text
 from toolkit.model.verdict import Outcome
 from toolkit.session.engine.checked import check_claims
 from toolkit.session.engine.long_stage import Cut
 from toolkit.session.engine.rotation import Rotation
 from toolkit.session.engine.session import session
 from toolkit.session.engine.stopping import stop_on_signals
-from toolkit.session.engine.window import Window, Without
+from toolkit.session.engine.window import Window
 from toolkit.session.following.follower import Follower
-from toolkit.session.planning.preflight import require_watch
 from toolkit.session.windows.counters import SessionState
 from toolkit.session.windows.series import Detail
 from toolkit.sources.chosen_pods import Choice, ChosenPods
@@ -60,37 +55,6 @@ from toolkit.verbs import VERBS
 
 ROOM = 3
 """Claims that there is room for, for each that is followed when the watch begins."""
-
-
-class Bpf(StrEnum):
-    """Whether programs are to be loaded in the kernel: where it loads them, always, or never."""
-
-    AUTO = "auto"
-    REQUIRE = "require"
-    OFF = "off"
-
-
-ISOLATED, EXCLUSIVE = "isolated", "exclusive"
-
-
-def quiet_of(text: str | None) -> tuple[CpuSet, CpuSet]:
-    """Return the CPUs that are to be quiet all the time, and those that are left to us; none of both: nothing is said.
-
-    :raises InputError: it is no list of this machine's CPUs, or leaves us none.
-    """
-    if text is None or text == EXCLUSIVE:
-        return EMPTY, EMPTY
-    topology = read_topology()
-    last = max((cpu.cpu for cpu in topology.cpus), default=0)
-    cpus = topology.isolated | topology.nohz_full
-    if text != ISOLATED:
-        cpus = CpuSet.parse_kernel(text, last, "--quiet-cpus")
-    if not cpus <= topology.online | topology.offline:
-        raise InputError("--quiet-cpus", cpus_text(cpus - topology.online), f"CPUs of {topology.online}")
-    left = CpuSet.of(os.sched_getaffinity(0)) - cpus
-    if not left:
-        raise InputError("--quiet-cpus", f"no CPU is left for pinproof beside {cpus}", "one that is not quiet")
-    return (cpus, left) if cpus else (EMPTY, EMPTY)
 
 
 LOOPBACK = "127.0.0.1"
@@ -215,33 +179,6 @@ HEADINGS = {
     help="What has series of its own: rules, so that a node has at most 250 whatever runs there, or claims and CPUs.",
 )
 @click.option(
-    "--trace-syscalls",
-    is_flag=True,
-    help="On kernels without BPF trampolines, trace every system call (some 35 ns each) to name the tasks that write "
-    "control files and change affinity masks.",
-)
-@click.option(
-    "--bpf",
-    type=click.Choice([str(one) for one in Bpf]),
-    default=str(Bpf.AUTO),
-    show_default=True,
-    help="Where the kernel loads no programs (auto), or always (off), go on with masks, control files and counters: "
-    "what needs switches is undecided then, and the exit code never 0. For gates: require ends with exit code 4.",
-)
-@click.option(
-    "--quiet-cpus",
-    "quiet",
-    metavar="CPUS|isolated|exclusive",
-    help="CPUs without a sampler, a thread or a control of ours: a list, those of isolcpus= and nohz_full=, or those "
-    "that claims have for themselves at the time. A task that never switches there is seen when the window ends.",
-)
-@click.option(
-    "--timeline",
-    is_flag=True,
-    help="Keep what each claim ran and waited for on each CPU in bins of 10 ms, of the first 32 claims, for the page "
-    "and the trace of a run (`pinproof report`). Runs of scenarios always have it.",
-)
-@click.option(
     "--live",
     is_flag=True,
     callback=lambda _context, _option, asked: asked and require_live(),
@@ -249,6 +186,7 @@ HEADINGS = {
     "(pip install 'pinproof[live]').",
 )
 @priority_options
+@observing_options
 @runs_option
 @verbose_option
 @click.option(
@@ -271,12 +209,9 @@ def command(
     served_at: tuple[str, int] | None,
     metrics_file: Path | None,
     metrics_detail: str,
-    trace_syscalls: bool,
-    bpf: str,
-    quiet: str | None,
-    timeline: bool,
     live: bool,
     priority: Priority,
+    observing: Observing,
     runs: Path,
     verbose: bool,
     as_json: bool,
@@ -299,25 +234,21 @@ def command(
     """
     if kubelet + (claims_path is not None) + len(chosen) != 1:
         raise click.UsageError("give one of --claims, --kubelet, --podman, --docker, --systemd and --slurm")
-    quiet_cpus, others = quiet_of(quiet)
-    if quiet_cpus:  # before anything starts a thread
-        own_threads.confine(frozenset(others))
+    observing.begin()
     kept, output = KeptFiles(), Output()
     say = events_on(output) if as_json else show_line
     follower = (_of_kubelet if kubelet else _of_tool)(chosen, places, read_every_s, kept, choice, say)
     claims = None if claims_path is None else _claims_of_file(claims_path)
-    refused = require_watch("--bpf off" if bpf == Bpf.OFF else "", needed=bpf == Bpf.REQUIRE)
+    refused = observing.require()
     priority.apply()
     give_memory_back()
     claims, path = _claims_at_first(follower, claims, claims_path), runs / new_run_id("watch")
-    warn_of(runs)
-    warn_of_cache()
+    _warn(runs)
     # Held until everything is printed and saved: a second signal must not interrupt what the first one asked for.
     with stop_on_signals() as stopped, kept:
-        window = Window(run_id=path.name, duration_s=duration, stopped=stopped, trace_syscalls=trace_syscalls)
-        window = replace(window, timeline=timeline, kept=kept, cut_s=min(window_s, duration or window_s))
-        window = replace(window, quiet=quiet_cpus, quiet_exclusive=quiet == EXCLUSIVE, cpus=others or None)
-        window = replace(window, without=None if bpf == Bpf.REQUIRE else Without(partial(_say_without, say), refused))
+        cut_s = min(window_s, duration or window_s)
+        window = Window(run_id=path.name, duration_s=duration, stopped=stopped, kept=kept, cut_s=cut_s)
+        window = observing.ask(window, refused, say)
         window = window if follower is None else _following(window, follower, len(claims.claims))
         metrics, cut = Metrics(served_at, metrics_file, Detail(metrics_detail)), Cut(window_s=window_s, keep=keep)
         manner = Manner(cut, lines_every_s, metrics, priority, say, live)
@@ -385,11 +316,9 @@ def _watch(
     return windows.outcome, codes
 
 
-def _say_without(say: Say, why: str) -> None:
-    say(
-        f"no BPF ({why}): going on with masks, control files and counters; what needs switches is undecided "
-        f"(--bpf {Bpf.REQUIRE} ends with exit code 4 instead)"
-    )
+def _warn(runs: Path) -> None:
+    warn_of(runs)
+    warn_of_cache()
 
 
 def _following(window: Window, follower: Follower, claims: int) -> Window:

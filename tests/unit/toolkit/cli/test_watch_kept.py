@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.unit.toolkit.sources.kubelet.followed_node import made_node
-from toolkit.cli import watch
+from toolkit.cli import observing_options, watch
 from toolkit.host.kept_files import KeptFiles
 from toolkit.model.verdict import Outcome
 
@@ -29,7 +29,7 @@ def test_a_file_that_both_read_is_open_once(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(KeptFiles, "read", read)
     monkeypatch.setattr(watch, "_watch", watched)
-    monkeypatch.setattr(watch, "require_watch", lambda *_, **__: "")
+    monkeypatch.setattr(observing_options, "require_watch", lambda *_, **__: "")
     monkeypatch.setattr(watch, "give_memory_back", lambda: None)
     with made_node() as node:
         words = ["--kubelet", "--root", str(node.root), "--cri", f"unix://{node.root}/c.sock"]
