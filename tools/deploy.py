@@ -24,6 +24,44 @@ FOLDER = "deploy"
 PORT = 9469
 CAPABILITIES = ("BPF", "PERFMON", "DAC_OVERRIDE", "SYS_PTRACE")
 """The last for pages of other users' processes and for the version of the node's kubelet."""
+SYSCALLS: dict[str, str] = {
+    "observing": "bpf perf_event_open fanotify_init fanotify_mark inotify_init1 inotify_add_watch inotify_rm_watch",
+    "scheduling": "sched_getaffinity sched_setaffinity sched_getattr sched_setattr sched_getparam sched_setparam "
+    "sched_getscheduler sched_setscheduler sched_get_priority_max sched_get_priority_min "
+    "sched_rr_get_interval sched_yield getpriority setpriority getcpu get_mempolicy",
+    "files": "access faccessat faccessat2 open openat openat2 close close_range read readv pread64 preadv "
+    "preadv2 write writev pwrite64 pwritev pwritev2 lseek stat fstat lstat newfstatat statx statfs "
+    "fstatfs readlink readlinkat getdents getdents64 getcwd chdir fchdir mkdir mkdirat rmdir unlink "
+    "unlinkat rename renameat renameat2 link linkat symlink symlinkat chmod fchmod fchmodat fchmodat2 "
+    "chown fchown fchownat lchown umask utime utimes utimensat truncate ftruncate fallocate fadvise64 "
+    "fsync fdatasync sync_file_range flock fcntl dup dup2 dup3 pipe pipe2 ioctl sendfile "
+    "copy_file_range splice tee memfd_create name_to_handle_at getxattr lgetxattr fgetxattr listxattr "
+    "llistxattr flistxattr",
+    "memory": "brk mmap munmap mprotect mremap madvise msync mincore mlock mlock2 munlock mlockall munlockall "
+    "membarrier rseq pkey_alloc pkey_free pkey_mprotect",
+    "processes": "clone clone3 fork vfork execve execveat exit exit_group wait4 waitid kill tkill tgkill getpid "
+    "getppid gettid getuid geteuid getgid getegid getresuid getresgid getgroups setuid setgid setreuid "
+    "setregid setresuid setresgid setgroups setsid getsid setpgid getpgid getpgrp prctl arch_prctl "
+    "capget capset set_tid_address set_robust_list get_robust_list futex futex_waitv getrlimit "
+    "setrlimit prlimit64 getrusage sysinfo uname pidfd_open pidfd_send_signal",
+    "signals": "rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigtimedwait rt_sigqueueinfo "
+    "rt_tgsigqueueinfo rt_sigsuspend sigaltstack signalfd signalfd4 restart_syscall pause",
+    "time": "clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time times getitimer setitimer "
+    "alarm timer_create timer_settime timer_gettime timer_getoverrun timer_delete timerfd_create "
+    "timerfd_settime timerfd_gettime",
+    "waiting": "poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait "
+    "epoll_pwait2 eventfd eventfd2",
+    "sockets": "socket socketpair bind listen accept accept4 connect shutdown send sendto sendmsg sendmmsg recv "
+    "recvfrom recvmsg recvmmsg getsockopt setsockopt getsockname getpeername",
+    "random": "getrandom",
+}
+"""What a watch, a capture and a conformance run call, by families, so that another C library finds its own variants.
+
+Found by strace of each verb (docs/privileges.md); whatever else there is (mounts, namespaces, modules, keys, tracing of
+other processes, io_uring) is answered as if the kernel had no such call.
+"""
+_NO_SUCH_CALL = 38
+"""ENOSYS, so that a library falls back to what it did before the call existed."""
 _LABELS = {"app.kubernetes.io/name": "pinproof"}
 _HEADER = "# Written by python -m tools.deploy.\n"
 
@@ -50,10 +88,16 @@ RESOURCES = Setting(
     {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
     "a watch is some 100 MB; what compiles the programs, once for each kernel, some 300 MB more for seconds",
 )
+SECCOMP = Setting(
+    "seccompProfile",
+    {"type": "Unconfined"},
+    "{type: Localhost, localhostProfile: pinproof.json} where seccomp/pinproof.json is in /var/lib/kubelet/seccomp of "
+    "each node; RuntimeDefault refuses bpf and perf_event_open on older runtimes",
+)
 CONFORMANCE = Setting("conformance.enabled", False, "whether the chart has the Job, which loads every CPU of its node")
 CONFORMANCE_NODE = Setting("conformance.nodeName", "", "the node that the Job judges; drained, without other work")
 CONFORMANCE_ARGUMENTS = Setting("conformance.arguments", ["--on-live-node"], "further options: its own pod is at work")
-SETTINGS = (IMAGE, PULL, ARGUMENTS, SELECTOR, RESOURCES, CONFORMANCE, CONFORMANCE_NODE, CONFORMANCE_ARGUMENTS)
+SETTINGS = (IMAGE, PULL, ARGUMENTS, SELECTOR, RESOURCES, SECCOMP, CONFORMANCE, CONFORMANCE_NODE, CONFORMANCE_ARGUMENTS)
 
 _MOUNTS: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
     # name, place inside, place on the node, of what kind, how it is mounted
@@ -87,7 +131,7 @@ def _pod(name: str, words: list[Any], more: tuple[str, ...] = ()) -> dict[str, A
                     "allowPrivilegeEscalation": False,
                     "readOnlyRootFilesystem": True,
                     "capabilities": {"drop": ["ALL"], "add": [*CAPABILITIES, *more]},
-                    "seccompProfile": {"type": "Unconfined"},
+                    "seccompProfile": SECCOMP,
                 },
                 "volumeMounts": [
                     {"name": "run", "mountPath": "/run"},
@@ -300,6 +344,20 @@ def systemd() -> dict[str, str]:
     }
 
 
+def seccomp() -> dict[str, Any]:
+    """Return the profile, as container runtimes and podman read it.
+
+    Source: runtime-spec, config-linux.md, "Seccomp"; containers-common, seccomp.json.
+    """
+    names = sorted({name for family in SYSCALLS.values() for name in family.split()})
+    return {
+        "defaultAction": "SCMP_ACT_ERRNO",
+        "defaultErrnoRet": _NO_SUCH_CALL,
+        "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"],
+        "syscalls": [{"names": names, "action": "SCMP_ACT_ALLOW"}],
+    }
+
+
 def generate() -> dict[str, str]:
     """Return every file of ``deploy/`` by its path there."""
     chart = {"apiVersion": "v2", "name": "pinproof", "version": toolkit.__version__, "appVersion": toolkit.__version__}
@@ -318,6 +376,7 @@ def generate() -> dict[str, str]:
         "helm/pinproof/templates/serviceaccount.yaml": _chart_file(service_account()),
         "helm/pinproof/templates/daemonset.yaml": _chart_file(daemon_set()),
         "helm/pinproof/templates/job.yaml": _chart_file(job(), CONFORMANCE),
+        "seccomp/pinproof.json": json.dumps(seccomp(), indent=2) + "\n",
         **{f"systemd/{name}": text for name, text in systemd().items()},
     }
 

@@ -18,7 +18,7 @@ def require_run(runtime: str = CGROUPFS) -> None:
     :raises HostUnsupportedError: no BPF, a capability that this process lacks, a pure v1 host, a view of the machine
         that is not the probes', or the runtime is not installed or needs root.
     """
-    if why := _require():
+    if why := _require(needed=True):
         raise HostUnsupportedError(f"{why} (pinproof doctor reports all)")
     kind = find_runtime(runtime)
     require_runtime(kind, cgroupfs.detect())
@@ -34,20 +34,20 @@ def require_watch(off: str = "", *, needed: bool = False) -> str:
     :param off: why none are to be loaded. :param needed: there is no watch without them.
     :raises HostUnsupportedError: as :func:`require_run`; no BPF only where that is needed.
     """
-    why = _require(off)
+    why = _require(off, needed=needed)
     if why and needed:
         raise HostUnsupportedError(f"{why} (pinproof doctor reports all)")
     return why
 
 
-def _require(off: str = "") -> str:
+def _require(off: str = "", *, needed: bool) -> str:
     """Check what every observation needs, and return why no programs can be loaded; empty: as far as is known they can.
 
     The canaries' cgroups are needed where programs see them.
     """
     limits.widen()
     limits.require_files()
-    why = off or _refused()
+    why = off or _refused(needed=needed)
     hierarchy = cgroupfs.detect()
     hierarchy.identity_root()
     for one in (*views(hierarchy), *(() if why else (own_cgroups(hierarchy),))):
@@ -56,6 +56,7 @@ def _require(off: str = "") -> str:
     return why
 
 
-def _refused() -> str:
-    missing = (one for one in try_probes() if not one.available)
+def _refused(*, needed: bool) -> str:
+    """Say what is refused. Where a watch may go on without it the sampler is no reason to load nothing."""
+    missing = (one for one in try_probes() if not one.available and (needed or one.name != "perf-event"))
     return next((f"no {one.name} here: {one.detail}: {one.remedy}" for one in missing), "")
