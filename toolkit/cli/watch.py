@@ -121,7 +121,7 @@ HEADINGS = {
     "How long, and what is kept": ("--duration", "--window", "--keep", "--output"),
     "What is printed": ("--live", "--verbose", "--json", "--lines-every"),
     "Metrics": ("--metrics-port", "--metrics-file", "--metrics-detail"),
-    "More evidence": ("--timeline", "--trace-syscalls"),
+    "More evidence, or less": ("--timeline", "--trace-syscalls", "--bpf", "--quiet-cpus"),
     "Of a kubelet's node": ("--namespace", "--pod", "--kubelet-version", "--kubelet-metrics"),
     "Where a node is otherwise than usual": (
         *("--root", "--kubelet-root", "--logs", "--cri", "--kubelet-token", "--kubelet-ca", "--read-every"),
