@@ -10,6 +10,7 @@ from probes.builder import Request
 from probes.cgroups.counters import Bandwidth
 from probes.cgroups.files import Files
 from probes.cgroups.identity import Identities
+from probes.cgroups.pressure import PressureWitness
 from probes.interrupts.witness import InterruptWitness
 from probes.masks.witness import Masks
 from probes.memory.witness import Memory
@@ -37,6 +38,7 @@ WITNESSES: tuple[Made, ...] = (
     # Dear to read: far from the ledger's moment.
     Files,
     Threads,
+    PressureWitness,
     # What the ledger is compared with: near to it, the shorter to read the nearer.
     Bandwidth,
     InterruptWitness,

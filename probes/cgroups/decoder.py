@@ -9,10 +9,17 @@ from probes.cgroups.bandwidth import MAX_BELOW, Below, bandwidth_use, lineage, t
 from probes.cgroups.lives import Account, Ended
 from probes.readings import Frame, Part, Reading, Readings, Watched
 from probes.switches.decoder import SwitchReading
+from toolkit.host.cgroup_pressure import Pressure
 from toolkit.model.blind_spots import BlindSpot, Witness
 from toolkit.model.cpuset import EMPTY, CpuSet
-from toolkit.model.evidence import CgroupFiles, EndedUse
-from toolkit.model.evidence.cgroups import BandwidthCoverage, BandwidthEvidence, FileCoverage, FileEvidence
+from toolkit.model.evidence import CgroupFiles, CpuPressure, EndedUse
+from toolkit.model.evidence.cgroups import (
+    BandwidthCoverage,
+    BandwidthEvidence,
+    FileCoverage,
+    FileEvidence,
+    PressureEvidence,
+)
 
 MAX_CLAIMS_NAMED = 8
 
@@ -156,3 +163,44 @@ class BandwidthReading(Reading):
         if subject.ident not in used or (not frame.closed and self.silent & subject.cpus):
             return None
         return used[subject.ident] - self.base_ns.get(subject.name, 0)
+
+
+Pressures = Mapping[str, Pressure | str]
+"""By cgroup; a string says why there is nothing to read."""
+OPEN = "it is read when the window ends"
+ENDED = "the claim, or its cgroup, ended before the window did"
+ANEW = "the cgroup is not the one that it was when it was read first"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PressureReading(Reading):
+    """``cpu.pressure`` of the claims' cgroups at both ends of a window."""
+
+    first: Pressures = field(default_factory=dict)
+    last: Pressures = field(default_factory=dict)
+
+    def decode(self, readings: Readings) -> Part:
+        """Return how long tasks of each claim waited by it."""
+        rows = (self._row(subject, readings.frame) for subject in readings.frame.claims.values())
+        return Part(evidence=PressureEvidence(pressure=tuple(rows)))
+
+    def _row(self, subject: Watched, frame: Frame) -> CpuPressure:
+        cgroup = subject.claim.cgroup
+        missing = ENDED if frame.closed else OPEN
+        first, last = self.first.get(cgroup, missing), self.last.get(cgroup, missing)
+        for one in (first, last):
+            if isinstance(one, str):
+                return CpuPressure(claim=subject.name, unread=one)
+        assert isinstance(first, Pressure)
+        assert isinstance(last, Pressure)
+        if first.inode != last.inode or last.some_us < first.some_us:
+            return CpuPressure(claim=subject.name, unread=ANEW)
+        fulls = first.full_us, last.full_us
+        ends = ((frame.first, first), (frame.last, last))
+        return CpuPressure(
+            claim=subject.name,
+            window_ns=last.at_ns - first.at_ns,
+            some_us=last.some_us - first.some_us,
+            full_us=None if fulls[0] is None or fulls[1] is None else max(0, fulls[1] - fulls[0]),
+            skew_ns=sum(max(0, moment.at_ns + moment.turn_ns - one.at_ns) for moment, one in ends),
+        )

@@ -42,6 +42,8 @@ class Witness(StrEnum):
     """Tasks of no pod and no claim on watched CPUs: what the switch ledger records beyond pods."""
     INTERRUPTS = "interrupts"
     """Time in interrupt handlers on watched CPUs."""
+    WAITS = "waits"
+    """How long claims' tasks waited for a CPU: the ledger's waits, and the kernel's pressure stall information."""
     ACTIONS = "actions"
     """Moves of tasks and changes of masks, with their authors: explanation only, no rule judges by it."""
 
@@ -60,6 +62,7 @@ BLINDED_BY = {
     Witness.SLOTS: "slots that were not closed in time: the observer was stopped or starved",
     Witness.SYSTEM_TASKS: "threads that the kernel hides from its tracepoints and that may run on a watched CPU",
     Witness.INTERRUPTS: "interrupt tracepoints that this kernel lacks; softirqs that no tracepoint reported",
+    Witness.WAITS: "waits and pressure stall information that differ by more than their definitions explain",
     Witness.ACTIONS: "moves and affinity changes that were lost",
 }
 """What leaves each witness doubtful, for people."""

@@ -1,4 +1,5 @@
-"""Two witnesses for each claim, compared: CPU time (ledger, cgroup), placement (ledger, sampler, /proc masks).
+"""Two witnesses for each claim, compared: CPU time (ledger, cgroup), placement (ledger, sampler, /proc masks), waits
+(ledger, pressure stall information; tolerance: :mod:`validators.queries.pressure`).
 
 A disagreement proves that one of them is wrong, not which; so it only ever takes a ``passed`` away.
 
@@ -30,6 +31,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, ThreadMask
 from toolkit.timeline.ran import Ran
 from validators.queries import timeline, view
+from validators.queries.pressure import pressed
 from validators.witness import Witness
 
 SWITCH_EDGE_NS = 1_000
@@ -77,6 +79,9 @@ def disagreements(claims: ClaimSet, evidence: Evidence) -> tuple[Disagreement, .
             text = _placement(evidence, ran.get(claim.name, []), masks.get(claim.name, []))
             if text:
                 found.append(_of(claim, text, Witness.SWITCHES, Witness.MASKS))
+        by_kernel = pressed(claim, claims, evidence)
+        if by_kernel is not None and by_kernel.problem:
+            found.append(_of(claim, by_kernel.problem, Witness.WAITS))
     return tuple(found)
 
 

@@ -40,6 +40,7 @@ def contradictions(evidence: Evidence) -> tuple[str, ...]:
     found = [
         *_ledger(evidence),
         *_cgroups(evidence),
+        *_pressure(evidence),
         *_others(evidence),
         *_threads(evidence),
         *_memory(evidence),
@@ -162,6 +163,14 @@ def _cgroups(evidence: Evidence) -> Iterator[str]:
     found = [(level, texts) for level in _levels(evidence) if (texts := tuple(problems(level)))]
     for _, texts in sorted(found, key=lambda one: (one[0].claim, one[0].level)):
         yield from texts
+
+
+def _pressure(evidence: Evidence) -> Iterator[str]:
+    for row in sorted(evidence.pressure, key=lambda row: row.claim):
+        if _negative(row.window_ns, row.some_us, row.full_us, row.skew_ns):
+            yield f"the pressure of {row.claim}: a counter ran backwards"
+        elif beyond((row.full_us or 0) * 1000, row.some_us * 1000):
+            yield f"the pressure of {row.claim}: more full than some"
 
 
 def _levels(evidence: Evidence) -> Iterator[BandwidthUse]:

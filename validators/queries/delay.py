@@ -14,6 +14,7 @@ from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure
 from toolkit.text.wording import and_more
 from validators.queries import view
+from validators.queries.pressure import Pressed, pressed
 from validators.wording import digits
 
 WORTH_NS = 1_000_000
@@ -23,7 +24,8 @@ MEASURES = (
     *gated("waited_ns", Kind.AMOUNT, Better.LESS, relative=0.5, absolute=5_000_000),
     *amounts("waited_throttled_ns", "waited_unnamed_ns", "migrations_count", better=Better.LESS),
     *levels("longest_wait_ns", better=Better.LESS),
-    *words("waited_behind"),
+    *amounts("psi_some_us", "psi_full_us", better=Better.LESS),
+    *words("waited_behind", "psi"),
 )
 
 
@@ -32,6 +34,7 @@ class Waited:
     """What one claim waited for.
 
     :param behind: what had the CPU meanwhile, in words, the worst first, with how long (ns).
+    :param pressed: the same by the kernel's own witness.
     """
 
     total_ns: int
@@ -40,6 +43,7 @@ class Waited:
     unnamed_ns: int
     migrations: int
     behind: tuple[tuple[str, int], ...]
+    pressed: Pressed | None = None
 
     def measures(self) -> dict[str, Measure]:
         """Return the numbers."""
@@ -50,15 +54,18 @@ class Waited:
             "waited_unnamed_ns": self.unnamed_ns,
             "migrations_count": self.migrations,
         }
+        found |= {} if self.pressed is None else self.pressed.measures()
         return found | ({"waited_behind": self._behind()} if self.behind else {})
 
     def ending(self, evidence: Evidence) -> str:
         """Return what a reason ends with; empty where it is not worth a word."""
+        problem = "" if self.pressed is None else self.pressed.problem
+        doubt = f"; {problem}" if problem else ""
         if self.total_ns < WORTH_NS:
-            return ""
+            return doubt
         window = digits(evidence.duration_ns / view.NANOSECONDS)
         text = f"; its tasks waited {self.total_ns / 1e6:.1f} ms in {window} s"
-        return f"{text}: {self._behind()}" if self.behind else text
+        return (f"{text}: {self._behind()}" if self.behind else text) + doubt
 
     def _behind(self) -> str:
         named = ", ".join(f"{ns / 1e6:.1f} ms {what}" for what, ns in self.behind[:NAMED])
@@ -69,7 +76,8 @@ def waited(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Waited | None:
     """Return what a claim waited for, the claims inside it included; ``None``: nothing was seen of it (older runs)."""
     names = view.covered(claim, claims)
     rows = [row for name in sorted(names) for row in view.by_claim(evidence.delays).get(name, ())]
-    if not rows:
+    by_kernel = pressed(claim, claims, evidence)
+    if not rows and (by_kernel is None or not by_kernel.some_ns):
         return None
     behind = Counter[str]()
     for name in sorted(names):
@@ -77,11 +85,12 @@ def waited(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Waited | None:
             behind[_called(culprit, claim, names, evidence)] += culprit.total_ns
     return Waited(
         total_ns=sum(row.wait_ns for row in rows),
-        longest_ns=max(row.longest_ns for row in rows),
+        longest_ns=max((row.longest_ns for row in rows), default=0),
         throttled_ns=sum(row.throttled_ns for row in rows),
         unnamed_ns=sum(row.unnamed_ns for row in rows),
         migrations=sum(row.migrations for row in rows),
         behind=tuple(sorted(behind.items(), key=lambda item: (-item[1], item[0]))),
+        pressed=by_kernel,
     )
 
 

@@ -14,7 +14,7 @@ from validators.credibility.contradictions import contradictions
 from validators.credibility.trust import clean_canary_reported, doubts, summary
 from validators.queries import hotplug, timeline
 from validators.rule import Judgement, Rule, RuleDoc, needs_switches, prose
-from validators.rules import exclusive_cpus, noise
+from validators.rules import exclusive_cpus, noise, weight_share
 from validators.witness import Witness
 
 ID = "evidence-health"
@@ -92,7 +92,7 @@ def control_latency_ms(evidence: Evidence) -> float | None:
 
 def spared(claims: ClaimSet) -> frozenset[Witness]:
     """A witness on which no other rule rests for these claims leaves nothing undecided."""
-    return noise.spared(claims) - exclusive_cpus.RULE.rests_on(claims)
+    return (noise.spared(claims) - exclusive_cpus.RULE.rests_on(claims)) | weight_share.spared(claims)
 
 
 RULE = Rule(
@@ -104,7 +104,7 @@ RULE = Rule(
             and program runs that were lost, CPUs that were never seen, and CPU hotplug are counted. A canary with a
             deliberately false claim must be reported in time; a canary that keeps its claim must not be reported,
             unless its CPU went offline, or before Linux 6.2 any CPU did. Two witnesses of CPU time and of placement are
-            compared for each claim.
+            compared for each claim, and two of how long its tasks waited where a rule asks for that.
 
             Sums must come out: no CPU ran tasks for longer than the window, no counter is negative or of another
             window, slots of CPU time have what was used, two readings of which CPUs are online agree. What no machine

@@ -263,7 +263,8 @@ RULE = Rule(
             fills the pool anew: such writes are counted, with what made them and what they gave.
 
             What its tasks waited for a CPU, throttled by which level or behind which tasks, follows, by the ledger and
-            the kernel's counts of the levels; it decides nothing.
+            the kernel's counts of the levels, and beside it the pressure stall information of its cgroup (psi_some_us);
+            it decides nothing.
 
             Undecided: the load asks for more than the quota, but got less without being throttled (the host was busy,
             and run delay and steal are reported; or an ancestor with enough bandwidth, which others may have used up,

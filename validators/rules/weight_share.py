@@ -79,7 +79,13 @@ def _judge(claim: Claim, claims: ClaimSet, tree: dict[str, tuple[Child, ...]], e
     queued_ns = evidence.run_delay_ns.get(claim.name)
     if queued_ns is not None and claim.demand_cpus is None and queued_ns <= LAG_NS:
         measures["run_delay_ns"] = queued_ns
-        return verdict(Outcome.SKIPPED, f"its tasks waited {queued_ns / 1e6:.1f} ms for a CPU: nothing was divided")
+        text = f"its tasks waited {queued_ns / 1e6:.1f} ms for a CPU"
+        by_kernel = None if waited is None else waited.pressed
+        if by_kernel is not None and by_kernel.some_ns > LAG_NS:
+            # It counts a wait while it goes on, and never more than was waited.
+            text += f" by waits that have ended, {by_kernel.some_ns / 1e6:.1f} ms by the kernel's PSI"
+            return verdict(Outcome.UNDECIDED, f"{text}: its share cannot be judged: {problems[0]}")
+        return verdict(Outcome.SKIPPED, f"{text}: nothing was divided")
     return verdict(Outcome.UNDECIDED, f"its share cannot be judged: {problems[0]}")
 
 
@@ -218,6 +224,12 @@ def runtime_formula(runtime: Runtime) -> str | None:
     return "logarithmic" if version >= since else "linear"
 
 
+def spared(claims: ClaimSet) -> frozenset[Witness]:
+    """Where nothing competes, no verdict rests on how long tasks waited."""
+    asked = (claim for claim in claims.claims if claim.weight is not None or claim.shares is not None)
+    return frozenset() if any(claim.contended for claim in asked) else frozenset({Witness.WAITS})
+
+
 def _needs(claims: ClaimSet) -> float:
     asked = (claim for claim in claims.claims if claim.weight is not None or claim.shares is not None)
     return SHARES_S if any(claim.contended for claim in asked) else 0.0
@@ -245,7 +257,9 @@ RULE = Rule(
             undecided.
 
             What its tasks waited for a CPU, and behind which claims, pods and tasks, is said with the verdict, by the
-            ledger; it decides nothing.
+            ledger; it decides nothing. Beside it stands the kernel's pressure stall information of the cgroup
+            (psi_some_us): that a claim without a stated demand had nothing divided needs both, and where they differ by
+            more than their definitions explain, the verdict is undecided.
 
             Where the runtime is known, the weight must come from its formula: runc >= 1.3.2 and crun >= 1.23 convert
             shares to weights by the new formula, older ones and cgroupfs by the old.
@@ -269,7 +283,7 @@ RULE = Rule(
             Let the tasks of one of two busy siblings leave the fair class, `chrt -f -p 1 PID`: they take more than
             their weight; or give a container the other formula's weight, `echo 100 > cpu.weight` for 1024 shares.
         """),
-        witnesses=(Witness.BANDWIDTH, Witness.FILES),
+        witnesses=(Witness.BANDWIDTH, Witness.FILES, Witness.WAITS),
         measures=(
             *gated("run_delay_ns", Kind.AMOUNT, Better.LESS, relative=0.5, absolute=5_000_000),
             *delay.MEASURES,
@@ -287,5 +301,6 @@ RULE = Rule(
         ),
     ),
     check,
+    spared=spared,
     needs=_needs,
 )

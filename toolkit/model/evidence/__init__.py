@@ -17,8 +17,10 @@ from toolkit.model.evidence.cgroups import (
     BandwidthEvidence,
     BandwidthUse,
     CgroupFiles,
+    CpuPressure,
     EndedUse,
     FileEvidence,
+    PressureEvidence,
     ThrottledBelow,
 )
 from toolkit.model.evidence.controls import Canary, ControlEvidence
@@ -43,6 +45,7 @@ __all__ = [
     "CgroupFiles",
     "ControlWrite",
     "Coverage",
+    "CpuPressure",
     "CpuUse",
     "Culprit",
     "CulpritClass",
@@ -82,6 +85,7 @@ class Evidence(
     WaitEvidence,
     HotplugEvidence,
     BandwidthEvidence,
+    PressureEvidence,
     FileEvidence,
     MaskEvidence,
     SwitchEvidence,

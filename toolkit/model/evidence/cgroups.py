@@ -141,6 +141,36 @@ class ThrottledBelow:
 
 
 @stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuPressure:
+    """How long tasks of a claim's cgroup waited for a CPU by the kernel's pressure stall information (PSI).
+
+    Deltas of ``cpu.pressure`` over ``window_ns``, what goes on at either end included. On each CPU ``some`` is the time
+    in which a task of the cgroup was runnable there and did not run, throttled or not; of several CPUs the kernel keeps
+    the mean, weighted by how long each was not idle for the cgroup. ``full``: none of its tasks ran there meanwhile.
+
+    :param skew_ns: how far before the ledger's own moments it was read, both ends together.
+    :param unread: why it was not read; then all else is 0.
+    :param full_us: ``None``: before Linux 5.13.
+    """
+
+    claim: str
+    window_ns: int = 0
+    some_us: int = 0
+    full_us: int | None = None
+    skew_ns: int = 0
+    unread: str = ""
+
+
+@stage_value
+@dataclass(frozen=True, kw_only=True)
+class PressureEvidence:
+    """The kernel's own witness of waits, of all claims."""
+
+    pressure: tuple[CpuPressure, ...] = ()
+
+
+@stage_value
 @dataclass(frozen=True, kw_only=True)
 class FileEvidence:
     """The control files of the cgroups of all claims, and of all cgroups above them."""
