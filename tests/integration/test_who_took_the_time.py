@@ -25,6 +25,9 @@ from toolkit.host import cgroupfs
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence import Culprit, CulpritClass, Evidence
+from toolkit.model.verdict import Outcome
+from validators.queries.pressure import pressed
+from validators.rules import weight_share
 
 ONLINE = sorted(os.sched_getaffinity(0))
 CPU = ONLINE[-1]
@@ -178,7 +181,19 @@ def checked(one: Scene) -> Evidence:
     assert sum(bins.run_us) * 1000 == pytest.approx(use.run_ns, abs=len(bins.bins) * 1000)
     assert sum(bins.wait_us) * 1000 == pytest.approx(row.wait_ns, abs=len(bins.bins) * 1000)
     assert max(bins.run_us[1:]) <= bins.bin_ns // 1000
+    # The kernel's own witness, which counts a wait while it goes on: of one task on one CPU it is the same sum.
+    (pressure,) = [row for row in evidence.pressure if row.claim == "db"]
+    assert not pressure.unread
+    assert waited.agrees(pressure.some_us * 1000, row.longest_ns + pressure.skew_ns), (waited, pressure)
+    assert disagreement(evidence) == ""
     return evidence
+
+
+def disagreement(evidence: Evidence) -> str:
+    """Return where the ledger's waits and the kernel's pressure stall information differ about ``db``."""
+    claim = Claim(name="db", cgroup="/db", cpus=CpuSet.of([CPU]))
+    found = pressed(claim, ClaimSet(claims=(claim,)), evidence)
+    return "" if found is None else found.problem
 
 
 def load(one: Scene, home: str, weight: Path, name: str) -> int:
@@ -231,6 +246,36 @@ def test_a_throttled_claim_waits_for_its_quota(timed: Ledger, mover: Path) -> No
     assert first.owner is CulpritClass.THROTTLED
     assert throttled is not None
     assert throttled.agrees(first.total_ns, PERIOD_US * 1000), (throttled, first)
+
+
+def test_a_wait_that_does_not_end_is_seen_by_the_kernel(timed: Ledger, mover: Path) -> None:
+    """Two real-time tasks have the CPU in turn, and one of less priority never: no wait of it ends, and PSI says so."""
+    with scene(timed, mover, "web") as one:
+        words = f"name {RIVAL} pin {CPU} put {procs(one.homes['web'])} 0 forever"
+        victim = one.plant(f"name victim pin {CPU} put {procs(one.homes['db'])} 0 forever", "chrt", "-f", "1")
+        time.sleep(0.1)  # It has begun to run in its cgroup.
+        for _ in range(2):
+            one.plant(words, "chrt", "-r", "10")
+        time.sleep(0.2)
+        one.observe(victim)
+        claims = ClaimSet(
+            claims=tuple(
+                Claim(name=name, cgroup=one.homes[name], cpus=CpuSet.of([CPU]), weight=100, contended=True)
+                for name in one.claimed
+            )
+        )
+    evidence = one.evidence
+    assert evidence is not None
+    found = pressed(claims.claims[0], claims, evidence)
+    assert found is not None
+    assert found.waited_ns < 100_000_000
+    assert found.some_ns == pytest.approx(found.window_ns, rel=0.05)
+    assert "by the waits that have ended: one goes on, or was not seen" in found.problem
+    verdict = weight_share.RULE.check(claims, evidence)[0]
+    assert (verdict.outcome, f"{found.some_ns / 1e6:.1f} ms by the kernel's PSI" in verdict.reason) == (
+        Outcome.UNDECIDED,
+        True,
+    )
 
 
 def test_nothing_is_invented(timed: Ledger, mover: Path) -> None:

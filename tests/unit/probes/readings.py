@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from probes.actions.decoder import ActionReading, Dropped
 from probes.actions.records import Move
 from probes.build import build
-from probes.cgroups.decoder import BandwidthReading, FileReading
+from probes.cgroups.decoder import BandwidthReading, FileReading, PressureReading
 from probes.cgroups.lives import Account
 from probes.cgroups.lives import Reading as CounterReading
 from probes.interrupts.decoder import InterruptReading, SoftirqCounts
@@ -32,6 +32,7 @@ from probes.switches import tally
 from probes.switches.decoder import SwitchEdge, SwitchReading
 from probes.switches.records import CpuState, IntruderKey, IntruderSums, Offence, OffenceKey
 from probes.writes.decoder import WriteReading
+from toolkit.host.cgroup_pressure import Pressure
 from toolkit.host.cgroupfs import CpuStat
 from toolkit.model.blind_spots import ScanGap
 from toolkit.model.claims import Claim, Isolation
@@ -111,6 +112,10 @@ BANDWIDTH = BandwidthReading(
     last_at_ns=END - 200,
     accounts={"/pods/db": Account(base=counters(START, 500), last=counters(END, 9_700), ledger_ns=9_000)},
 )
+PRESSURE = PressureReading(
+    first={"/pods/db": Pressure(at_ns=START - 300, inode=5, some_us=1_000, full_us=900)},
+    last={"/pods/db": Pressure(at_ns=END - 400, inode=5, some_us=1_700, full_us=1_500)},
+)
 MASK = ThreadMask(
     claim="db",
     pid=70,
@@ -148,6 +153,7 @@ QUIET: tuple[Reading, ...] = (
     StateFileReading(writes=()),
     FILES,
     THREADS,
+    PRESSURE,
     BANDWIDTH,
     INTERRUPTS,
     SYSTEM,
