@@ -25,6 +25,7 @@ from toolkit.model.claims import Claim, ClaimSet, SubjectKind
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome, Verdict, worst
 from toolkit.report.metrics_sight import PREFIX, sight
+from toolkit.report.metrics_waits import histograms
 from toolkit.report.text import printable
 from toolkit.session.windows.counters import BY_CPU, Counters, SessionState
 from toolkit.session.windows.series import OTHER, Series
@@ -58,15 +59,18 @@ class SessionCollector(Collector):
         """Describe nothing: the registry calls this at registration, when there are no values yet."""
         return []
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield the families of a state that is at most :data:`FRESH_S` old."""
+    def collect(self, *, native: bool = False) -> Iterator[Metric]:
+        """Yield the families of a state that is at most :data:`FRESH_S` old.
+
+        :param native: for a format that has native histograms.
+        """
         with self._lock:
             now = time.monotonic()
             if self._last is None or now - self._taken_s > FRESH_S:
                 self._take()
                 self._taken_s = now
             state, verdicts, promised = self._last or SessionState(), self._verdicts, self._promised
-        return families(state, verdicts, promised)
+        return families(state, verdicts, promised, native=native)
 
     def end(self) -> None:
         """Report from now on that the observer has ended; the sums stay."""
@@ -120,10 +124,13 @@ class _Places:
         return _label(claim.namespace), _label(pod), _label(claim.container if inside else "")
 
 
-def families(state: SessionState, verdicts: tuple[Verdict, ...], promised: ClaimSet = _NOTHING) -> Iterator[Metric]:
+def families(
+    state: SessionState, verdicts: tuple[Verdict, ...], promised: ClaimSet = _NOTHING, *, native: bool = False
+) -> Iterator[Metric]:
     """Yield every metric family of a state.
 
     :param verdicts: of the last window, or of the first so far. :param promised: what is promised now.
+    :param native: with native histograms.
     """
     counters = state.counters.copy()
     if state.open is not None:
@@ -134,6 +141,7 @@ def families(state: SessionState, verdicts: tuple[Verdict, ...], promised: Claim
     yield from sight(state)
     yield from _coverage(counters)
     yield from _claims(counters, places)
+    yield from histograms(counters, places.names, places.of, native=native)
     yield from _windows(state.counters, places)
     if state.open is not None:
         yield from _open(state.open)
@@ -299,7 +307,22 @@ def registry_of(claims: Promised, read_state: Callable[[], SessionState], judge:
     return registered(SessionCollector(claims, read_state, judge))
 
 
-def registered(collector: SessionCollector) -> CollectorRegistry:
+class WithNative(Collector):
+    """The same session for a format that has native histograms."""
+
+    def __init__(self, collector: SessionCollector) -> None:
+        self._collector = collector
+
+    def describe(self) -> list[Metric]:
+        """Describe nothing."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families."""
+        return self._collector.collect(native=True)
+
+
+def registered(collector: Collector) -> CollectorRegistry:
     """Return a registry of its own that holds nothing but this collector."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)

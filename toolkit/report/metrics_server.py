@@ -15,9 +15,10 @@ from typing import Any
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import make_wsgi_app
+from prometheus_client.exposition import choose_encoder
 
 from toolkit.errors import InputError
-from toolkit.report.metrics import Judge, Promised, registry_of
+from toolkit.report.metrics import Judge, Promised, SessionCollector, WithNative, registered
 from toolkit.session.windows.counters import SessionState
 from validators.registry import judge
 
@@ -27,6 +28,7 @@ MOST_CLIENTS = 32
 """Connections at a time. A scrape takes milliseconds: of more than that the oldest has had its time."""
 _MOST_LINE = 65536
 _VERSION = re.compile(r"version\s*=([^,;]*)")
+_OPENMETRICS = re.compile(r"application/openmetrics-text; version=(\d{1,4})\.")
 _NUMBER = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}", re.ASCII)
 
 
@@ -43,7 +45,7 @@ class MetricsServer:
     ) -> None:
         self._wanted = port
         self._address = address
-        self._registry = registry_of(claims, read_state, judge)
+        self._collector = SessionCollector(claims, read_state, judge)
         self._server: WSGIServer | None = None
 
     @property
@@ -54,7 +56,7 @@ class MetricsServer:
     def __enter__(self) -> MetricsServer:
         if self._wanted is not None:
             try:
-                self._server = _server(self._address, self._wanted, make_wsgi_app(self._registry))
+                self._server = _server(self._address, self._wanted, _app(self._collector))
             except (OSError, OverflowError, UnicodeError) as error:
                 where = f"metrics on {self._address}:{self._wanted}"
                 text = getattr(error, "strerror", None) or str(error)
@@ -69,6 +71,18 @@ class MetricsServer:
             self._server.shutdown()
             self._server.server_close()
             self._server = None
+
+
+def _app(collector: SessionCollector) -> Any:
+    """Answer with native histograms where the format has them that the client library chooses: OpenMetrics 2.0."""
+    plain, native = make_wsgi_app(registered(collector)), make_wsgi_app(registered(WithNative(collector)))
+
+    def chosen(environ: dict[str, Any], start_response: Any) -> Any:
+        kind = choose_encoder(environ.get("HTTP_ACCEPT", ""))[1]
+        has_native = _OPENMETRICS.match(kind)
+        return (native if has_native and int(has_native[1]) >= 2 else plain)(environ, start_response)
+
+    return chosen
 
 
 def _strict(app: Any) -> Any:

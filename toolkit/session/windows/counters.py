@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from toolkit.model.blind_spots import Witness
 from toolkit.model.claims import Claim, ClaimSet
-from toolkit.model.evidence import BandwidthUse, Evidence, Intruder
+from toolkit.model.evidence import BandwidthUse, Delay, Evidence, Intruder
 from toolkit.model.result import Result
 from toolkit.model.verdict import Outcome
 from toolkit.session.windows.series import OTHER, Series
@@ -21,6 +21,8 @@ from toolkit.timeline.ran import Ran, as_counted, asked, without_outside
 
 Key = tuple[str, ...]
 COVERAGE = ("switches_judged", "switches_kernel", "lost_events", "map_full", "missed_runs", "proc_scans")
+WAITS, WAITS_NS = "waits", "waits_ns"
+"""By claim and kind (woken, preempted): how many waits were in each bucket, and how long they were together."""
 BY_CPU = frozenset({"intruder"})
 """Sums whose first label is a CPU; that of all others is a claim."""
 KEPT_WINDOWS = 20
@@ -90,6 +92,7 @@ class Counters:
             key = self.series.of(row.claim, row.cpu)
             self.sums["wait", key] += row.wait_ns
             self.sums["migrations", key] += row.migrations
+            self._waits(row)
         self._intruders(evidence.intruders)
         self._bandwidth(evidence.bandwidth)
 
@@ -139,6 +142,16 @@ class Counters:
             key = self.series.of_broken(row.claim, row.cpu, counts=bool(row.out_switches or row.out_ns))
             self.sums["out_of_set_switches", key] += row.out_switches
             self.sums["out_of_set", key] += row.out_ns
+
+    def _waits(self, row: Delay) -> None:
+        claim = self.series.of_waits(row.claim)
+        for kind, counts, total_ns in (
+            ("woken", row.woken, row.woken_ns),
+            ("preempted", row.preempted, row.preempted_ns),
+        ):
+            self.sums[WAITS_NS, (claim, kind)] += total_ns
+            for bucket, number in enumerate(counts or (0,)):
+                self.sums[WAITS, (claim, kind, str(bucket))] += number
 
     def _intruders(self, rows: Iterable[Intruder]) -> None:
         for row in rows:

@@ -22,6 +22,9 @@ MAX_BROKEN = 200
 """More pairs of each kind for what is broken (time outside the claim, a rule that failed), of those that are summed up
 otherwise."""
 
+MAX_HISTOGRAMS = 100
+"""Claims with histograms of their own: classic ones have 24 series a claim."""
+
 
 class Detail(StrEnum):
     """What has series of its own."""
@@ -67,6 +70,7 @@ class Series:
         pairs, verdicts, broken = (MAX_PAIRS, MAX_VERDICTS, MAX_BROKEN) if self._by_claim else (0, 0, 0)
         self._lock = threading.Lock()
         self._pairs, self._broken = _Pairs(pairs), _Pairs(broken)
+        self._waits = _Pairs(MAX_HISTOGRAMS if self._by_claim else 0)
         self._verdicts, self._failed = _Pairs(verdicts, forgotten_by=1), _Pairs(broken, forgotten_by=1)
 
     @property
@@ -98,6 +102,12 @@ class Series:
         if self._by_claim:
             return claim, str(level)
         return (OTHER, str(level)) if level == 0 else None
+
+    def of_waits(self, claim: str) -> str:
+        """Return the label under which the lengths of a claim's waits count."""
+        pair = (claim, "")
+        with self._lock:
+            return claim if self._waits.labels(pair) == pair else OTHER
 
     def of_intruder(self, cpu: int, owner: str) -> tuple[str, str]:
         """Return the labels under which time of tasks without a claim counts."""
@@ -135,5 +145,5 @@ class Series:
     def forget(self, subjects: Container[str]) -> None:
         """Forget claims, and other subjects of rules, that no window names any more."""
         with self._lock:
-            for pairs in (self._pairs, self._broken, self._verdicts, self._failed):
+            for pairs in (self._pairs, self._broken, self._waits, self._verdicts, self._failed):
                 pairs.forget(subjects)

@@ -82,7 +82,7 @@ def test_lint() -> None:
         assert re.fullmatch("pinproof_[a-z][a-z_]*[a-z]", family.name), family.name
         assert family.documentation.endswith("."), family.name
         assert not re.search("_(ns|us|ms|milliseconds|percent|bytes_total_bytes|count|bucket|sum)(_|$)", family.name)
-        assert family.type in ("counter", "gauge"), family.name
+        assert family.type in ("counter", "gauge", "histogram"), family.name
         for sample in family.samples:
             assert sample.name.endswith("_total") == (family.type == "counter"), sample.name
             key = (sample.name, tuple(sorted(sample.labels.items())))
