@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.unit.toolkit.report.test_metrics_by_rule import busy, watched
+from tests.unit.toolkit.report.metrics_builder import busy, watched
 from tests.unit.validators.evidence_builder import claim_set, evidence
 from toolkit.model.evidence import Delay
 from toolkit.report.metrics import MAX_SERIES, registry_of
