@@ -128,6 +128,7 @@ def bandwidth_use(
                 bpf_usage_ns=ledger_ns - account.unread_ns if level == 0 and ledger_ns is not None else None,
                 lives=account.lives,
                 unread_ns=account.unread_ns if level == 0 else 0,
+                throttled_in=account.throttled_in,
             )
         )
     return rows

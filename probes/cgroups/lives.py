@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 
 from toolkit.host.cgroupfs import CpuStat
+from toolkit.model.evidence import ThrottledPeriods
 
 USAGE = ("usage_ns", "system_ns")
 COUNTS = tuple(name.name for name in fields(CpuStat) if name.name not in ("at_ns", *USAGE))
@@ -46,6 +47,25 @@ def _taken_apart(known: tuple[int, int], found: tuple[int, int]) -> bool:
     return (known[0] > 0 and found[0] <= 0) or (known[1] != 0 and found[1] == 0)
 
 
+MAX_STRETCHES = 32
+"""Stretches of throttled periods that are kept of one cgroup in a window."""
+
+
+def with_periods(known: tuple[ThrottledPeriods, ...], found: ThrottledPeriods) -> tuple[ThrottledPeriods, ...]:
+    """Add a stretch behind the others: to the last, where it goes on in the same way or where there are too many."""
+    if not known:
+        return (found,)
+    last = known[-1]
+    alike = last.last + 1 == found.first and _all(last) == _all(found)
+    if not alike and len(known) < MAX_STRETCHES:
+        return (*known, found)
+    return (*known[:-1], replace(last, last=found.last, throttled=last.throttled + found.throttled))
+
+
+def _all(one: ThrottledPeriods) -> bool:
+    return one.throttled == one.last - one.first + 1
+
+
 @dataclass(slots=True)
 class Account:
     """One name's counters through all its lives in the window."""
@@ -61,6 +81,9 @@ class Account:
     """By the ledger: used between last readings and the ends of cgroups."""
     ended: Reading | None = None
     """The last reading of the life before."""
+    periods: int = 0
+    """Bandwidth periods of all lives that have been read."""
+    throttled_in: tuple[ThrottledPeriods, ...] = ()
 
     def read(self, found: Reading, ledger_ns: int | None, made_ns: int | None) -> None:
         """Take a reading; ``made_ns``: when the present cgroup was made, where that is known."""
@@ -70,6 +93,7 @@ class Account:
         if known is not None and _taken_apart(known.ids, found.ids):
             found = GONE
         if self.last is not None and found.there and found.ids == self.last.ids:
+            self._count_periods(self.last.stat, found.stat)
             self.last, self.ledger_ns = found, ledger_ns
             return
         if self.last is not None:
@@ -77,12 +101,21 @@ class Account:
         fresh_ns = 0
         if found.there:
             self.base = self._begin(found, made_ns)
+            self._count_periods(self.base.stat, found.stat)
             fresh_ns = (found.stat.usage_ns or 0) - (self.base.stat.usage_ns or 0)
             self.last = found
             self.lives += 1
         if ledger_ns is not None and self.ledger_ns is not None:
             self.unread_ns += max(0, ledger_ns - self.ledger_ns - fresh_ns)
         self.ledger_ns = ledger_ns
+
+    def _count_periods(self, before: CpuStat, now: CpuStat) -> None:
+        """Note which periods were throttled since the reading before."""
+        more, throttled = _minus(now.nr_periods, before.nr_periods) or 0, _minus(now.nr_throttled, before.nr_throttled)
+        if throttled and more:
+            found = ThrottledPeriods(first=self.periods + 1, last=self.periods + more, throttled=min(throttled, more))
+            self.throttled_in = with_periods(self.throttled_in, found)
+        self.periods += more
 
     def pair(self) -> tuple[CpuStat, CpuStat] | None:
         """Return two readings whose difference is the use in the window; ``None``: it was never read."""

@@ -18,6 +18,7 @@ from validators.quota.broken import broken, burst, too_much
 from validators.quota.case import Case, Finding, make_case, passed, undecided
 from validators.quota.ended import EndedLife, ended_lives, last_began_ns, slots_in, with_ended_lives
 from validators.quota.kept import UNKNOWN
+from validators.quota.periods import throttled_periods
 from validators.quota.slots import slots_of
 from validators.rule import Rule, RuleDoc, prose
 from validators.witness import Witness
@@ -66,6 +67,10 @@ def _present(claim: Claim, claims: ClaimSet, evidence: Evidence, bins: Mapping[s
             measures = case.measures()
             finding = _uncounted(case, claims, rows) if case.lacking else _counted(case)
             author = authors(case, finding, measures)
+            periods = throttled_periods((case.own, *case.ancestors), claims)
+            if periods:
+                measures["throttled_periods"] = periods
+                author += f"; {periods}"
             waited = delay.waited(claim, claims, evidence)
             if waited is not None:
                 measures |= waited.measures()
@@ -262,6 +267,9 @@ RULE = Rule(
             The reason ends with what changed the quota. A write of its own value changes nothing that can be read, and
             fills the pool anew: such writes are counted, with what made them and what they gave.
 
+            Which periods were throttled, and by which level's quota, is said as closely as the counters were read
+            (mostly once a second). Periods are the kernel's own, counted from the window's first.
+
             What its tasks waited for a CPU, throttled by which level or behind which tasks, follows, by the ledger and
             the kernel's counts of the levels, and beside it the pressure stall information of its cgroup (psi_some_us);
             it decides nothing.
@@ -330,7 +338,7 @@ RULE = Rule(
             *amounts("refills_count", "refills_ns", better=Better.LESS),
             *writers.MEASURES,
             *delay.MEASURES,
-            *words("throttled_levels"),
+            *words("throttled_levels", "throttled_periods"),
             *words("quota_us", "burst_us", "quota_cpus", "bound_high_cpus", "bound_low_cpus"),
             *words("quota_promised_us", "demand_exceeds_quota", "unbound"),
         ),

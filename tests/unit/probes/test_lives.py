@@ -7,16 +7,22 @@ from itertools import product
 import pytest
 
 from probes.cgroups.claimed_paths import KEPT_EVENTS, decode
-from probes.cgroups.lives import Account, Lives, Reading
+from probes.cgroups.lives import MAX_STRETCHES, Account, Lives, Reading
 from toolkit.host.cgroupfs import CpuStat
 
 
-def reading(at_ns: int, usage_ns: int | None, ids: tuple[int, int] = (1, 1), periods: int | None = None) -> Reading:
+def reading(
+    at_ns: int,
+    usage_ns: int | None,
+    ids: tuple[int, int] = (1, 1),
+    periods: int | None = None,
+    throttled: int | None = None,
+) -> Reading:
     stat = CpuStat(
         at_ns=at_ns,
         usage_ns=usage_ns,
         nr_periods=periods,
-        nr_throttled=None,
+        nr_throttled=throttled,
         throttled_ns=None,
         nr_bursts=None,
         burst_ns=None,
@@ -132,3 +138,29 @@ def test_late_readers_lose_dates_not_events() -> None:
     assert (news.total, news.undated, len(news.events)) == (total, 3, KEPT_EVENTS)
     assert [event.at_ns for event in news.events] == list(range(5, total))
     assert [event.made for event in news.events[:2]] == [False, True]
+
+
+def test_which_periods_were_throttled_is_known_as_closely_as_counters_were_read() -> None:
+    """None of 1-2, all of 3-7 by two readings, some of 8-17, and in the cgroup that was made anew all of 18-19."""
+    lives = Lives()
+    lives.start("/a", reading(0, 100, periods=40, throttled=9), 0)
+    account = lives.accounts["/a"]
+    for periods, throttled in ((42, 9), (45, 12), (47, 14), (57, 17), (57, 17)):
+        account.read(reading(periods, 100, periods=periods, throttled=throttled), 0, None)
+    account.read(reading(60, 30, (2, 2), periods=2, throttled=2), 30, 59)
+
+    found = [(one.first, one.last, one.throttled) for one in account.throttled_in]
+    assert found == [(3, 7, 5), (8, 17, 3), (18, 19, 2)]
+
+
+def test_stretches_of_throttled_periods_are_bounded() -> None:
+    """What comes then makes the last one longer: their sum is that of the kernel."""
+    lives = Lives()
+    lives.start("/a", reading(0, 100, periods=0, throttled=0), 0)
+    account = lives.accounts["/a"]
+    for turn in range(1, 101):
+        account.read(reading(turn, 100, periods=2 * turn, throttled=turn - turn % 2), 0, None)
+
+    assert len(account.throttled_in) == MAX_STRETCHES
+    assert sum(one.throttled for one in account.throttled_in) == 100
+    assert account.throttled_in[-1].last == 200

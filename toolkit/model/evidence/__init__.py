@@ -22,6 +22,7 @@ from toolkit.model.evidence.cgroups import (
     FileEvidence,
     PressureEvidence,
     ThrottledBelow,
+    ThrottledPeriods,
 )
 from toolkit.model.evidence.controls import Canary, ControlEvidence
 from toolkit.model.evidence.coverage import Coverage
@@ -61,6 +62,7 @@ __all__ = [
     "StateWrite",
     "ThreadMask",
     "ThrottledBelow",
+    "ThrottledPeriods",
     "TimelineBins",
     "Transition",
     "UsageBin",

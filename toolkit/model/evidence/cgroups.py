@@ -73,6 +73,20 @@ _SAID = attrgetter(*(one.name for one in fields(CgroupFiles) if one.name != "at_
 
 @stage_value
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottledPeriods:
+    """Bandwidth periods of which some were throttled, as closely as the counters were read (once a second, mostly).
+
+    :param first, last: the kernel's periods (``nr_periods``), 1 being the first that ended in the window.
+    :param throttled: how many of these were throttled; as many as they are: all.
+    """
+
+    first: int
+    last: int
+    throttled: int
+
+
+@stage_value
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BandwidthUse:
     """Deltas of ``cpu.stat`` (v1: cpu.stat + cpuacct.usage) over the observation, for a claim's cgroup or an ancestor.
 
@@ -102,6 +116,9 @@ class BandwidthUse:
     system_ns: int | None = None
     unread_ns: int = 0
     """CPU time by the ledger, in neither usage: used between a cgroup's last reading and its end."""
+    throttled_in: tuple[ThrottledPeriods, ...] = ()
+    """Which of ``nr_periods`` were throttled, ascending; stretches of those that all were, and of those that some were.
+    Empty: none, or runs from before it was kept."""
 
 
 @stage_value
