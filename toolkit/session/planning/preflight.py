@@ -7,6 +7,7 @@ import shutil
 from toolkit.errors import HostUnsupportedError
 from toolkit.host import cgroupfs, limits
 from toolkit.host.capabilities import own_cgroups, try_probes, views
+from toolkit.host.own_memory import require_memory
 from toolkit.host.privileges import require_root
 from toolkit.host.runtimes import require_runtime
 from toolkit.model.runtimes import CGROUPFS, find_runtime
@@ -17,6 +18,7 @@ def require_run(runtime: str = CGROUPFS) -> None:
 
     :raises HostUnsupportedError: no BPF, a capability that this process lacks, a pure v1 host, a view of the machine
         that is not the probes', or the runtime is not installed or needs root.
+    :raises InputError: this process is in a memory cgroup that is too small.
     """
     if why := _require(needed=True):
         raise HostUnsupportedError(f"{why} (pinproof doctor reports all)")
@@ -53,6 +55,8 @@ def _require(off: str = "", *, needed: bool) -> str:
     for one in (*views(hierarchy), *(() if why else (own_cgroups(hierarchy),))):
         if not one.available:
             raise HostUnsupportedError(f"{one.detail}: {one.remedy} (pinproof doctor reports all)")
+    if not why:  # what programs and their maps need
+        require_memory(hierarchy)
     return why
 
 
