@@ -105,7 +105,7 @@ def test_what_is_missing_is_said_in_one_line(
 ) -> None:
     """Neither a traceback nor a compiler's pages, and what to do."""
     before = sandboxes(THIS_CENTURY)
-    done = pinproof(tmp_path, place, host, verb)
+    done = pinproof(tmp_path, place, host, verb, *(("--bpf", "require") if verb == "watch" else ()))
 
     assert (done.returncode, done.stdout) == (4, "")
     assert said in done.stderr
@@ -114,6 +114,21 @@ def test_what_is_missing_is_said_in_one_line(
     # What a test beside this one runs is a living run's; what a run that could not begin leaves is nobody's.
     wait_for(lambda: sandboxes(THIS_CENTURY) - before <= of_living_runs(), "what this run made is gone")
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [(NO_BPF, "no bpf here"), (NO_BCC, "python3-bpfcc"), (NO_BTF, "CONFIG_DEBUG_INFO_BTF")],
+    ids=["bpf", "bcc", "btf"],
+)
+def test_a_watch_goes_on_in_part(tmp_path: Path, place: str, host: tuple[str, ...], said: str) -> None:
+    """Each rung that lacks is the reason of what is undecided; nothing of it is green."""
+    done = pinproof(tmp_path, place, host, "watch")
+
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "no BPF (" in (first := done.stderr.splitlines()[0])
+    assert said in first
+    assert "actions are not observed" in " ".join(done.stdout.split())
 
 
 def test_a_soft_limit_is_raised_to_what_is_needed(tmp_path: Path, place: str) -> None:

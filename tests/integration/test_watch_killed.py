@@ -125,8 +125,9 @@ def test_a_compiler_that_dies_is_said_in_one_line(tmp_path: Path, place: str) ->
         "    def __init__(self, **_): os.write(2, b'terminate called\\n'); os.abort()\n"
     )
     before = sandboxes(THIS_CENTURY)
+    words = ("--claims", str(claims), "--bpf", "require", "--output", str(tmp_path / "runs"))
     done = subprocess.run(
-        [sys.executable, "-m", "toolkit", "watch", "--claims", str(claims), "--output", str(tmp_path / "runs")],
+        [sys.executable, "-m", "toolkit", "watch", *words],
         env=os.environ | {"PYTHONPATH": str(fake)},
         capture_output=True,
         text=True,
