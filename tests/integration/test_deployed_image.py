@@ -18,16 +18,19 @@ import pytest
 
 import toolkit
 from tests.integration.containerd_node import CONTAINERD, program
-from tests.integration.cri_node import Node
+from tests.integration.cri_node import Node, removed_again
 from tests.integration.real_kubelet import RealKubelet, container, need_node, real_kubelet
 from tests.pace import PACE
 from tests.programs import PROJECT
-from tools.deploy import IMAGE, daemon_set, plain
+from tools.deploy import FOLDER, IMAGE, ROOT, daemon_set, plain
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 KEPT = {"runs", "programs", "journal"}
 """Volumes that are folders of the node."""
 IMPORT_S = 300.0
+PROFILE = ROOT / FOLDER / "seccomp/pinproof.json"
+PROFILES = Path("/var/lib/kubelet/seccomp")
+"""Where a kubelet before v1.23 looks whatever its root directory is; later ones look below that."""
 WINDOW_S = round(5 * PACE)
 
 
@@ -65,7 +68,7 @@ def _load(node: Node, image: Path) -> None:
     assert str(IMAGE.default) in done.stdout, done.stdout
 
 
-def _pod(folder: Path, port: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def _pod(folder: Path, port: int, seccomp: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the container of the DaemonSet's pod and the rest of its specification."""
     spec = dict(plain(daemon_set())["spec"]["template"]["spec"])
     del spec["serviceAccountName"], spec["priorityClassName"]
@@ -79,6 +82,7 @@ def _pod(folder: Path, port: int) -> tuple[dict[str, Any], dict[str, Any]]:
         # systemd shares it. Where nothing does, a runtime refuses to follow what is mounted later.
         for mount in own["volumeMounts"]:
             mount.pop("mountPropagation", None)
+    own["securityContext"]["seccompProfile"] = seccomp
     at = own["args"].index("--window")
     own["args"][at + 1] = str(WINDOW_S)
     text = json.dumps(own).replace("9469", str(port))
@@ -94,15 +98,34 @@ def _windows(folder: Path) -> list[Path]:
     return sorted((folder / "runs").glob("**/window-*/result.json"))
 
 
+@pytest.fixture
+def localhost(kubelet: RealKubelet) -> Iterator[dict[str, str]]:
+    """The project's own profile, where the node's kubelet finds it."""
+    with removed_again(PROFILES):
+        for folder in (PROFILES, kubelet.folder / "seccomp"):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / PROFILE.name).write_bytes(PROFILE.read_bytes())
+        yield {"type": "Localhost", "localhostProfile": PROFILE.name}
+
+
 def test_the_daemon_set_watches_its_node(kubelet: RealKubelet, tmp_path: Path) -> None:
     """With the capabilities of the manifest and ``--root`` alone: claims, an honest window, and a planted drift."""
-    own, spec = _pod(tmp_path, 19469)
+    _watches(kubelet, tmp_path, {"type": "Unconfined"})
+
+
+def test_it_does_under_the_seccomp_profile(kubelet: RealKubelet, tmp_path: Path, localhost: dict[str, str]) -> None:
+    """The kubelet gives the pod the project's profile, and what the watch sees is the same."""
+    _watches(kubelet, tmp_path, localhost)
+
+
+def _watches(kubelet: RealKubelet, tmp_path: Path, seccomp: dict[str, str]) -> None:
+    own, spec = _pod(tmp_path, 19469, seccomp)
     kubelet.give("pinproof", own, **spec)
     try:
         kubelet.wait_until(lambda: len(_windows(tmp_path)) >= 2, "two windows of the pod are judged")
         honest = json.loads(_windows(tmp_path)[1].read_text())
         said = {(row["rule"], row["subject"]): row for row in honest["verdicts"]}
-        db = next(subject for rule, subject in said if rule == "exclusive-cpus" or subject.endswith("/main"))
+        db = next(subject for rule, subject in said if rule == "cpuset-containment" and subject.endswith("/main"))
         assert [row for row in honest["verdicts"] if row["outcome"] == "failed"] == []
         assert said["cpuset-containment", db]["outcome"] == "passed", said["cpuset-containment", db]["reason"]
 
