@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -142,7 +143,7 @@ def compared(
         across=across,
     )
     _refuse(asked, across=across)
-    return compare(asked)
+    return replace(compare(asked), bases=tuple(map(str, bases)), news=tuple(map(str, news)))
 
 
 def _text(path: Path) -> str:

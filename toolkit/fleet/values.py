@@ -106,6 +106,7 @@ class Comparison:
         shown though the policy wants it. :param required: what is not as ``--require`` wants it.
     :param waived: findings that do not count. :param measures: all that were compared.
     :param scenarios: node -> the scenarios of NEW that were compared.
+    :param bases, news: the paths that were compared, as they were given; of older answers they are not known.
     """
 
     schema: Literal["pinproof.comparison/2"] = "pinproof.comparison/2"
@@ -124,3 +125,5 @@ class Comparison:
     waived: tuple[VerdictChange, ...] = ()
     waivers: tuple[WaiverState, ...] = ()
     scenarios: dict[str, tuple[str, ...]] | None = None
+    bases: tuple[str, ...] = ()
+    news: tuple[str, ...] = ()

@@ -12,8 +12,10 @@ from toolkit.fleet.values import BETTER, SAME, SUSPECT, UNDECIDED, WORSE, Compar
 from toolkit.report.comparison_table import counting, named, undecided_notes, verdict_line, waiver_notes
 from toolkit.report.html.drawing import path, svg
 from toolkit.report.html.page import Step, cut, explained, page
+from toolkit.text.wording import first_of
 
 MAX_ROWS = 200
+NAMED = 3
 WIDE, HIGH = 240, 26
 
 
@@ -43,11 +45,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What a page shows of a comparison. :param base: what it is against, where that has a name."""
+    """What a page shows of a comparison. :param base: what it is against, where that has a name.
+
+    :param bases, news: the names of what was compared, on one line each; empty: not known.
+    """
 
     outcome: str
     sentence: str
     base: str
+    bases: str
+    news: str
     base_runs: int
     new_runs: int
     tables: tuple[Table, ...]
@@ -74,6 +81,8 @@ def difference(comparison: Comparison, base: str = "") -> Difference:
         outcome=str(comparison.outcome),
         sentence=_sentence(comparison),
         base=base,
+        bases=first_of(comparison.bases, NAMED),
+        news=first_of(comparison.news, NAMED),
         base_runs=comparison.base_runs,
         new_runs=comparison.new_runs,
         tables=tuple(_tables(comparison)),
@@ -99,7 +108,14 @@ def _again(comparison: Comparison, rules: Sequence[str]) -> Iterator[Step]:
     if worse:
         selected = "".join(f" --select {quote(name)}" for name in list(worse)[:6])
         yield Step(f"sudo pinproof conformance{selected}", "repeat what is worse on its node, then compare once more")
-    yield Step("pinproof compare BASE NEW --json", "everything that was compared, also what is the same")
+    yield Step(_command(comparison), "everything that was compared, also what is the same")
+
+
+def _command(comparison: Comparison) -> str:
+    """Return what compares them again; the sides stand for themselves where they are not known, or many."""
+    sides = [f"--base {quote(one)}" for one in comparison.bases] + [f"--new {quote(one)}" for one in comparison.news]
+    known = comparison.bases and comparison.news and len(sides) <= 2 * NAMED
+    return f"pinproof compare {' '.join(sides) if known else 'BASE NEW'} --json"
 
 
 def comparison_page(comparison: Comparison, name: str = "") -> str:

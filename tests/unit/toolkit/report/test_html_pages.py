@@ -411,7 +411,10 @@ def test_report_renders_the_answer_of_compare(tmp_path: Path) -> None:
 
     assert (again.exit_code, json.loads(again.stdout)) == (given.exit_code, json.loads(given.stdout))
     for name in ("a.html", "b.html"):
-        assert check_page((tmp_path / name).read_text()).headings()[0] == ("h1", "✘ failed It is worse than before")
+        page = check_page((tmp_path / name).read_text())
+        assert page.headings()[0] == ("h1", "✘ failed It is worse than before")
+        assert [one.text for one in page.all("p") if f"Base: {base}. New: {new}." in one.text]
+        assert f"pinproof compare --base {base} --new {new} --json" in (tmp_path / name).read_text()
     assert tap.exit_code == 2
     assert "formats are table, json, junit" in tap.stderr
     assert (trace.exit_code, "`pinproof report RUN --perfetto FILE`" in trace.stderr) == (2, True)
