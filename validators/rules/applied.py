@@ -349,7 +349,8 @@ RULE = Rule(
             it, or something has put it there.
 
             The weight of a kubelet's Burstable class is the sum of its pods' requests, brought up to date once a
-            minute: it fails below the sum of those whose sandboxes have run for 90 s, and above what the CPUs of the
+            minute: it fails below the sum of those whose sandboxes have run for 90 s, where the kubelet is known to
+            have run for as long (one that starts writes the least there is first), and above what the CPUs of the
             machine are worth.
 
             The cgroup of all pods has the weight of the CPUs that are not reserved (judged unless one is offline), and

@@ -31,7 +31,14 @@ from toolkit.model.claims import ClaimSet
 from toolkit.model.cpu_tuning import CpuSettings
 from toolkit.model.evidence.following import Gauges
 from toolkit.model.layers import Layer, LayerView
-from toolkit.model.node_reading import UNIFIED, CgroupHierarchies, MissingPart, NodeReading, RuntimeContainer
+from toolkit.model.node_reading import (
+    KUBELET_STARTED,
+    UNIFIED,
+    CgroupHierarchies,
+    MissingPart,
+    NodeReading,
+    RuntimeContainer,
+)
 from toolkit.model.runtimes import whole_of
 from toolkit.regular_file import small_file
 from toolkit.sources.kubelet.configuration import Settings, settings
@@ -345,7 +352,8 @@ class _Since:
         pool = found.cpu.default if found.cpu is not None and speaks else None
         lost_ns = self._pool.at(pool, node.written_ago_s(), now_ns)
         holding = self._in_force.of(now, freed, taken, within_ns, now_ns, lost_ns, silent=held.silent)
-        beside = (with_bounds(one, found.burstable, time.time()) for one in now.beside)
+        now_s, started_s = time.time(), node.times.get(KUBELET_STARTED)
+        beside = (with_bounds(one, found.burstable, now_s, started_s) for one in now.beside)
         limited, unlimited = enforced((*holding.claims, *beside), words.limits_huge_pages)
         file = found.cpu if speaks else None
         entered = self._entered.of(file)

@@ -335,7 +335,18 @@ def test_a_pod_is_in_the_sum_when_a_minute_is_over(
     known: ClassSum, now_s: float | None, between: tuple[int, int]
 ) -> None:
     """The kubelet sums up once a minute; no later than half of one more the pod counts."""
-    assert known.shares_between(now_s) == between
+    assert known.shares_between(now_s, 0.0) == between
+
+
+@pytest.mark.parametrize(
+    ("started_s", "least"), [(0.0, 512), (910.0, 512), (911.0, 2), (1000.0, 2), (None, 2)], ids=str
+)
+def test_a_kubelet_that_has_just_started_has_not_summed_up(started_s: float | None, least: int) -> None:
+    """It writes the least there is before it knows the pods that run, and the sum within its minute."""
+    known = {"/kubepods/burstable": class_of((100.0, 500))}
+    burstable = Claim(name="burstable/(qos)", cgroup="/kubepods/burstable", shares_between=(2, 4096))
+
+    assert with_bounds(burstable, known, 1000.0, started_s).shares_between == (least, 4096)
 
 
 def test_the_bounds_of_a_followed_node_go_with_the_time() -> None:
@@ -344,6 +355,6 @@ def test_the_bounds_of_a_followed_node_go_with_the_time() -> None:
     burstable = Claim(name="burstable/(qos)", cgroup="/kubepods/burstable", shares_between=(2, 4096))
     other = Claim(name="besteffort/(qos)", cgroup="/kubepods/besteffort", shares=2)
 
-    assert with_bounds(burstable, known, 150.0).shares_between == (2, 4096)
-    assert with_bounds(burstable, known, 190.0).shares_between == (512, 4096)
-    assert with_bounds(other, known, 190.0) == other
+    assert with_bounds(burstable, known, 150.0, 0.0).shares_between == (2, 4096)
+    assert with_bounds(burstable, known, 190.0, 0.0).shares_between == (512, 4096)
+    assert with_bounds(other, known, 190.0, 0.0) == other

@@ -1,12 +1,14 @@
 """The bounds of the weight of a Burstable class: the sum of its pods' requests, as the kubelet saw it last.
 
 The kubelet sums up once a minute, and when it makes a pod. So a pod that began a minute ago is in the sum, one that
-began later may be, and one that ended may be in it still: a pod that is gone is in no list. What all of them together
-may be is what the machine has, for a kubelet admits no more. Of a pod whose containers' roles are not known the
-request is between that of the one that asks for most and that of all.
+began later may be, and one that ended may be in it still: a pod that is gone is in no list. A kubelet that starts sums
+up before it knows its pods: for a minute the class may have the least there is, with pods at work in it. What all of
+them together may be is what the machine has, for a kubelet admits no more. Of a pod whose containers' roles are not
+known the request is between that of the one that asks for most and that of all.
 
 Source: kubernetes ``pkg/kubelet/cm/qos_container_manager_linux.go`` (``setCPUCgroupConfig``,
-``periodicQOSCgroupUpdateInterval``), ``pkg/kubelet/kubelet.go`` (``UpdateQOSCgroups``); docs/facts.md K-shares, K-pod.
+``periodicQOSCgroupUpdateInterval``, ``Start``), ``pkg/kubelet/kubelet.go`` (``UpdateQOSCgroups``, asked of pods without
+a cgroup alone); docs/facts.md K-shares, K-pod.
 """
 
 from __future__ import annotations
@@ -41,10 +43,14 @@ class ClassSum:
     pods: tuple[tuple[float, int], ...]
     cpus: int | None
 
-    def shares_between(self, now_s: float | None) -> tuple[int, int]:
-        """Return the least and the most shares that the class may have. :param now_s: ``None``: it is not known."""
+    def shares_between(self, now_s: float | None, started_s: float | None) -> tuple[int, int]:
+        """Return the least and the most shares that the class may have.
+
+        :param now_s, started_s: the time, and since when this kubelet runs; ``None``: it is not known.
+        """
         settled_s = float("-inf") if now_s is None else now_s - UPDATED_S
-        least = sum(milli for began_s, milli in self.pods if began_s <= settled_s)
+        knows = started_s is not None and started_s <= settled_s
+        least = sum(milli for began_s, milli in self.pods if knows and began_s <= settled_s)
         return milli_to_shares(least), MAX_SHARES if self.cpus is None else milli_to_shares(self.cpus * 1000)
 
 
@@ -77,13 +83,13 @@ def _pods(reading: NodeReading, asked_for: Requested, inside: Container[str]) ->
     return tuple(sorted(found.values()))
 
 
-def with_bounds(claim: Claim, known: Mapping[str, ClassSum], now_s: float) -> Claim:
+def with_bounds(claim: Claim, known: Mapping[str, ClassSum], now_s: float, started_s: float | None) -> Claim:
     """Return the claim of a class with its bounds as they are now, and each other claim as it is.
 
-    :param known: by cgroup.
+    :param known: by cgroup. :param started_s: as in :meth:`ClassSum.shares_between`.
     """
     of_class = known.get(claim.cgroup)
-    return claim if of_class is None else replace(claim, shares_between=of_class.shares_between(now_s))
+    return claim if of_class is None else replace(claim, shares_between=of_class.shares_between(now_s, started_s))
 
 
 def read_s(reading: NodeReading) -> float | None:

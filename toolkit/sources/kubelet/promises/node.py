@@ -30,7 +30,7 @@ from toolkit.model.claims import (
 from toolkit.model.cpu_units import MIN_SHARES
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.evidence.following import LIMITS
-from toolkit.model.node_reading import MissingPart, NodeReading
+from toolkit.model.node_reading import KUBELET_STARTED, MissingPart, NodeReading
 from toolkit.model.state_files import CpuStateFile, MemoryStateFile
 from toolkit.sources.crio import Hooked
 from toolkit.sources.kubelet.configuration import Settings, other_version, settings
@@ -353,7 +353,7 @@ def parent_claims(reading: NodeReading, tree: Iterable[str], cgroups: Iterable[s
 
     :param tree: all cgroups that were read. :param cgroups: of the containers.
     """
-    node, sysfs = made.terms.node, reading.sysfs
+    node, sysfs, started_s = made.terms.node, reading.sysfs, reading.read_at_s.get(KUBELET_STARTED)
     below = tuple(map(to_path, cgroups))
     roots = {place.root for place in map(place_of, below) if place is not None}
     found = []
@@ -375,7 +375,7 @@ def parent_claims(reading: NodeReading, tree: Iterable[str], cgroups: Iterable[s
                 quota_us=NO_QUOTA,
                 shares=shares,
                 memory_bytes=_memory_of_all_pods(made) if root else None,
-                shares_between=None if known is None else known.shares_between(read_s(reading)),
+                shares_between=None if known is None else known.shares_between(read_s(reading), started_s),
                 contended=False,
             )
         )
