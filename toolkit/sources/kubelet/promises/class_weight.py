@@ -8,7 +8,7 @@ known the request is between that of the one that asks for most and that of all.
 
 Source: kubernetes ``pkg/kubelet/cm/qos_container_manager_linux.go`` (``setCPUCgroupConfig``,
 ``periodicQOSCgroupUpdateInterval``, ``Start``), ``pkg/kubelet/kubelet.go`` (``UpdateQOSCgroups``, asked of pods without
-a cgroup alone); docs/facts.md K-shares, K-pod.
+a cgroup alone); docs/facts.md K-shares, K-class, K-pod.
 """
 
 from __future__ import annotations
