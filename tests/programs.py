@@ -37,6 +37,20 @@ def given(name: str, variable: str, own: Collection[str]) -> Path | None:
     return Path(found).absolute()
 
 
+def built(variable: str, made: str, what: str, how: str) -> Path:
+    """Return a file that a variable of the environment names, or that a target has made; skip where there is none.
+
+    :param made: its path in the project. :param what: it is. :param how: which target makes it.
+    """
+    named = os.environ.get(variable)
+    path = Path(named) if named else PROJECT / made
+    if not path.exists():
+        if named:
+            pytest.fail(f"{variable}={named}: no such file; expected a {what}")
+        pytest.skip(f"no {what}: {how}, or {variable}=PATH names one")
+    return path
+
+
 def needed(name: str, package: str) -> str:
     """Return a program's path; skip where it is neither."""
     found = program(name, package)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.verbs import VERBS
+from tools.verbs_tried import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = "docs/distributions"
@@ -24,7 +25,6 @@ TITLES = (
     "others",
     "when, commit, command",
 )
-SCHEMA = "pinproof.tried/1"
 
 
 def records(root: Path) -> Iterator[dict[str, Any]]:

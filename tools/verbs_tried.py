@@ -26,6 +26,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+SCHEMA = "pinproof.tried/1"
 OUTCOMES = {0: "passed", 3: "undecided", 4: "cannot"}
 """Exit code -> what a row says; every other code is ``failed``."""
 
@@ -265,7 +266,7 @@ def main(words: Sequence[str] | None = None, beside: Beside = busy_cgroup) -> No
     with tempfile.TemporaryDirectory() if given.work is None else contextlib.nullcontext(given.work) as place:
         verbs = try_verbs(given.program, Path(place), beside, given.lock)
     document = {
-        "schema": "pinproof.tried/1",
+        "schema": SCHEMA,
         "how": given.how.replace("_", " "),
         "distribution": given.distribution,
         "kernel": platform.release(),

@@ -57,13 +57,18 @@ class Containerd(Node):
         """Import the image."""
         file = self.folder / "image.tar"
         file.write_bytes(image(self.folder).archive(IMAGE))
+        self.load(file, DEADLINE_S)
+
+    def load(self, file: Path, timeout_s: float) -> str:
+        """Import an archive of an image. :returns: what containerd says of it."""
         ctr = [str(program("ctr")), "--address", str(self.socket), "--namespace", "k8s.io"]
         words = ["images", "import", "--snapshotter", "native"]
         # containerd 2 would let its transfer service unpack, which is configured for another snapshotter.
         told = subprocess.run([*ctr, *words, "--help"], capture_output=True, text=True, check=False).stdout
         command = [*ctr, *words, *(["--local"] if "--local" in told else []), str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
         assert done.returncode == 0, done.stderr
+        return done.stdout
 
 
 @contextlib.contextmanager

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import shutil
 import signal
@@ -22,14 +21,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.integration.cri_node import IMAGE, SYSTEMD, Node, Runtime, remove_cgroups, removed_again
 from tests.integration.cri_runtimes import need
 from tests.integration.live_node import Watch
 from tests.pace import PACE
-from tests.programs import PROJECT
+from tests.programs import built
 
 PERIOD_S = round(2 * PACE)
 SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
@@ -42,13 +40,9 @@ DEADLINE_S = 120.0 * PACE
 
 def binary() -> Path:
     """Return the kubelet that this run was given, or that ``make kubelet`` has built; skip where there is none."""
-    given = os.environ.get("PINPROOF_KUBELET")
-    path = Path(given) if given else PROJECT / ".cache/kubelet/kubelet"
-    if not path.exists():
-        if given:
-            pytest.fail(f"PINPROOF_KUBELET={given}: no such file; expected a kubelet")
-        pytest.skip("no kubelet: `make kubelet` builds one from Debian's sources, or PINPROOF_KUBELET=PATH names one")
-    return path
+    return built(
+        "PINPROOF_KUBELET", ".cache/kubelet/kubelet", "kubelet", "`make kubelet` builds one from Debian's sources"
+    )
 
 
 def version() -> tuple[int, int]:

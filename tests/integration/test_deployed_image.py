@@ -8,8 +8,6 @@ keeps on the node lies in a folder of this test.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,12 @@ from typing import Any
 import pytest
 
 import toolkit
-from tests.integration.containerd_node import CONTAINERD, program
-from tests.integration.cri_node import Node, removed_again
+from tests.integration.containerd_node import CONTAINERD, Containerd
+from tests.integration.cri_node import removed_again
 from tests.integration.real_kubelet import RealKubelet, container, need_node, real_kubelet
 from tests.pace import PACE
-from tests.programs import PROJECT
-from tools.deploy import FOLDER, IMAGE, ROOT, daemon_set, plain
+from tests.programs import built
+from tools.deploy import FOLDER, IMAGE, PORT, ROOT, daemon_set, plain
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 KEPT = {"runs", "programs", "journal"}
@@ -36,13 +34,9 @@ WINDOW_S = round(5 * PACE)
 
 def archive() -> Path:
     """Return the image that this run was given, or that ``make image`` has built; skip where there is none."""
-    given = os.environ.get("PINPROOF_IMAGE")
-    path = Path(given) if given else PROJECT / f"dist/pinproof-{toolkit.__version__}-full.oci.tar"
-    if not path.exists():
-        if given:
-            pytest.fail(f"PINPROOF_IMAGE={given}: no such file; expected what `make image` builds")
-        pytest.skip("no image: `make image` builds one, or PINPROOF_IMAGE=PATH names one")
-    return path
+    return built(
+        "PINPROOF_IMAGE", f"dist/pinproof-{toolkit.__version__}-full.oci.tar", "image", "`make image` builds one"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,21 +45,12 @@ def kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKubelet]:
     need_node(CONTAINERD)
     image, folder = archive(), tmp_path_factory.mktemp("d")
     with CONTAINERD.start(folder / "n") as node:
-        _load(node, image)
+        assert isinstance(node, Containerd)
+        assert str(IMAGE.default) in node.load(image, IMPORT_S)
         with real_kubelet(node, folder / "kubelet") as kubelet:
             kubelet.add("web", container("app", requests={"cpu": "100m"}, limits={"cpu": "500m", "memory": "64Mi"}))
             kubelet.add("db", container("main", limits={"cpu": "1", "memory": "64Mi"}))
             yield kubelet
-
-
-def _load(node: Node, image: Path) -> None:
-    ctr = [str(program("ctr")), "--address", str(node.socket), "--namespace", "k8s.io"]
-    words = ["images", "import", "--snapshotter", "native"]
-    told = subprocess.run([*ctr, *words, "--help"], capture_output=True, text=True, check=False).stdout
-    command = [*ctr, *words, *(["--local"] if "--local" in told else []), str(image)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=IMPORT_S)
-    assert done.returncode == 0, done.stderr
-    assert str(IMAGE.default) in done.stdout, done.stdout
 
 
 def _pod(folder: Path, port: int, seccomp: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -85,7 +70,7 @@ def _pod(folder: Path, port: int, seccomp: dict[str, str]) -> tuple[dict[str, An
     own["securityContext"]["seccompProfile"] = seccomp
     at = own["args"].index("--window")
     own["args"][at + 1] = str(WINDOW_S)
-    text = json.dumps(own).replace("9469", str(port))
+    text = json.dumps(own).replace(str(PORT), str(port))
     return json.loads(text), spec | {"volumes": volumes}
 
 

@@ -26,7 +26,7 @@ def room() -> Iterator[Path]:
         pytest.skip("no memory controller")
     folder = mount / f"pinproof-room-{os.getpid()}"
     folder.mkdir()
-    yield folder / ("memory.max" if hierarchy.is_v2("memory") else "memory.limit_in_bytes")
+    yield folder / hierarchy.memory_limit_file
     folder.rmdir()
 
 

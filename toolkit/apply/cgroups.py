@@ -212,7 +212,7 @@ def set_hugepages(hierarchy: Hierarchy, cgroup: str, page_bytes: int, limit_byte
 
 def set_memory_max(hierarchy: Hierarchy, cgroup: str, limit_bytes: int) -> None:
     """Write the memory limit; the kernel rounds it down to pages, and takes one beyond its counter for none."""
-    name = "memory.max" if hierarchy.is_v2("memory") else "memory.limit_in_bytes"
+    name = hierarchy.memory_limit_file
     path = hierarchy.controller_dir("memory") / cgroupfs.relative(cgroup)
     write_control(path / name, str(limit_bytes))
     expected = limit_in_force(limit_bytes // mmap.PAGESIZE * mmap.PAGESIZE)

@@ -59,8 +59,15 @@ class Observing:
     def ask(self, window: Window, refused: str, say: Say) -> Window:
         """Ask a window for it. :param refused: what :meth:`require` returned."""
         without = None if self.bpf is Bpf.REQUIRE else Without(partial(_say_without, say), refused)
-        window = replace(window, trace_syscalls=self.trace_syscalls, timeline=self.timeline, without=without)
-        return replace(window, quiet=self.quiet, quiet_exclusive=self.exclusive, cpus=self.left or window.cpus)
+        return replace(
+            window,
+            trace_syscalls=self.trace_syscalls,
+            timeline=self.timeline,
+            without=without,
+            quiet=self.quiet,
+            quiet_exclusive=self.exclusive,
+            cpus=self.left or window.cpus,
+        )
 
 
 _BPF = click.option(

@@ -25,8 +25,7 @@ def _raised(host: Host, cgroup: str) -> HostChange:
     limit = cgroupfs.read_files(host.hierarchy, cgroup, 0).memory_max_bytes
     if limit is None or limit == NO_LIMIT:
         raise InputError(f"--target {cgroup}", "it has no memory limit", "a cgroup with one")
-    name = "memory.max" if host.hierarchy.is_v2("memory") else "memory.limit_in_bytes"
-    return control_files.write(host, "memory", cgroup, name, str(limit * FACTOR))
+    return control_files.write(host, "memory", cgroup, host.hierarchy.memory_limit_file, str(limit * FACTOR))
 
 
 def _raise(_control: NegativeControl, target: Target) -> Injection:

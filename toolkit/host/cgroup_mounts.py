@@ -90,6 +90,11 @@ class Hierarchy:
         """Return whether the controller lives in the unified hierarchy."""
         return all(controller != name for controller, _ in self.legacy)
 
+    @property
+    def memory_limit_file(self) -> str:
+        """The name of the control file with the limit of a cgroup's memory."""
+        return "memory.max" if self.is_v2("memory") else "memory.limit_in_bytes"
+
 
 def detect(root: Path = Path("/")) -> Hierarchy:
     """Find the cgroup mounts in ``/proc/self/mountinfo`` below ``root``.
@@ -145,15 +150,23 @@ def unescape(text: str) -> str:
 
 
 def v1_number(controller: str, root: Path = Path("/")) -> int:
-    """Return the number of the v1 hierarchy that carries a controller, or 0 where none does.
+    """Return the number of the v1 hierarchy that carries a controller, or 0 where none does."""
+    return _own(controller, root)[0]
 
-    Source: cgroups(7), /proc/[pid]/cgroup.
-    """
-    for line in (read_control(root / "proc/self/cgroup") or "").splitlines():
+
+def own_path(controller: str, root: Path = Path("/")) -> str:
+    """Return our cgroup below the mount of a v1 controller, or of v2 (no name); the root's is empty."""
+    return _own(controller, root)[1].lstrip("/")
+
+
+def _own(controller: str, root: Path) -> tuple[int, str]:
+    """Return the number of a hierarchy and our cgroup in it. Source: cgroups(7), /proc/[pid]/cgroup."""
+    for line in (read_control(root / "proc/self/cgroup") or "").split("\n"):
         number, _, rest = line.partition(":")
-        if number.isdigit() and controller in rest.partition(":")[0].split(","):
-            return int(number)
-    return 0
+        controllers, _, path = rest.partition(":")
+        if number.isdigit() and controller in controllers.split(","):
+            return int(number), path
+    return 0, ""
 
 
 def read_control(path: Path | str) -> str | None:

@@ -87,8 +87,7 @@ def read_files(hierarchy: Hierarchy, cgroup: str, at_ns: int) -> CgroupFiles:
         if path and all(value is None for value in limits.values()):
             lacks = _no_cpu_controller(hierarchy, cpu, path)
     if memory is not None:
-        name = "memory.max" if hierarchy.is_v2("memory") else "memory.limit_in_bytes"
-        limit = _read_int(f"{memory}/{path}/{name}", no_limit=NO_LIMIT)
+        limit = _read_int(f"{memory}/{path}/{hierarchy.memory_limit_file}", no_limit=NO_LIMIT)
         values["memory_max_bytes"] = None if limit is None else limit_in_force(limit)
     manager = read_manager(hierarchy, cgroup, path)
     return CgroupFiles(cgroup=cgroup, at_ns=at_ns, manager=manager, no_cpu_controller=lacks, **values)  # type: ignore[arg-type]
@@ -125,7 +124,7 @@ def control_layout(hierarchy: Hierarchy) -> Layout:
         ("cpuset", tuple(f"cpuset.{what}" for what in ("cpus", "mems"))),
         ("cpuset", tuple(_effective(hierarchy, what) for what in ("cpus", "mems"))),
         ("cpu", _BANDWIDTH_V2 if hierarchy.is_v2("cpu") else _BANDWIDTH_V1),
-        ("memory", ("memory.max" if hierarchy.is_v2("memory") else "memory.limit_in_bytes",)),
+        ("memory", (hierarchy.memory_limit_file,)),
     ]
     mounts = {controller: hierarchy.find_controller(controller) for controller, _ in names}
     found: dict[Path, tuple[str, ...]] = {}

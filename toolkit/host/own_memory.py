@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.errors import InputError
-from toolkit.host.cgroup_mounts import Hierarchy, read_control
+from toolkit.host.cgroup_mounts import Hierarchy, own_path, read_control
 
 NEED_BYTES = 96 << 20
 """What a watch of one cgroup is charged with at most, programs and maps in the kernel too: 99 MB on 2 CPUs, Linux 6.18.
@@ -31,9 +31,8 @@ def least_limit(hierarchy: Hierarchy, root: Path = Path("/")) -> Limit | None:
     mount = hierarchy.find_controller("memory")
     if mount is None:
         return None
-    v2 = hierarchy.is_v2("memory")
-    own = _own_path("" if v2 else "memory", root)
-    name = "memory.max" if v2 else "memory.limit_in_bytes"
+    own = own_path("" if hierarchy.is_v2("memory") else "memory", root)
+    name = hierarchy.memory_limit_file
     folders = [mount / own, *(mount / above for above in Path(own).parents)]
     found = [
         Limit(int(text), folder / name)
@@ -51,12 +50,3 @@ def require_memory(hierarchy: Hierarchy, root: Path = Path("/")) -> None:
     limit = least_limit(hierarchy, root)
     if limit is not None and limit.bytes < NEED_BYTES:
         raise InputError(str(limit.file), f"{limit.bytes >> 20} MiB", f"at least {NEED_BYTES >> 20} MiB to observe in")
-
-
-def _own_path(controller: str, root: Path) -> str:
-    """Return our cgroup below the mount of a v1 controller, or of v2 (no name). Source: cgroups(7)."""
-    for line in (read_control(root / "proc/self/cgroup") or "").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controller in controllers.split(","):
-            return path.lstrip("/")
-    return ""
