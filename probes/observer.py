@@ -24,7 +24,7 @@ from probes.programs import Side
 from probes.readings import Frame, Readings, Watched, of_kind
 from probes.subjects import ALL_CPUS, PodsRoot, Subject, Violation, check_place
 from probes.switches.ledger import Ledger
-from probes.switches.members import record_members
+from probes.switches.members import record_members, record_settled
 from probes.switches.published import Bound, Published
 from probes.switches.records import FOREVER_NS, PODS_IDENT
 from probes.switches.trails import Trails
@@ -477,6 +477,8 @@ class Observer:
         tids = cgroupfs.tids(self.hierarchy, pods.path)
         if not record_members(self.ledger.threads, tids, PODS_IDENT, time.monotonic_ns()):
             self.ledger.members_lost += 1
+        if "cpuset" in pods.legacy_ids:
+            self._found_settled(pods.path)
 
     def found_members(self, subject: Subject, since_ns: int | None = None) -> None:
         """Write down which threads are in a claim's cgroup now; ``since_ns``: since the claim exists, unless given."""
@@ -484,10 +486,17 @@ class Observer:
         since_ns = subject.since_ns if since_ns is None else since_ns
         joining = frozenset[int]()
         if subject.cpuset_id is not None:
-            mount = self.hierarchy.controller_dir("cpuset")
-            joining = frozenset(tids) - (cgroup_members.tids_below(mount, subject.claim.cgroup) or frozenset())
+            joining = frozenset(tids) - self._found_settled(subject.claim.cgroup)
         if not record_members(self.ledger.threads, tids, subject.ident, since_ns, joining):
             self.ledger.members_lost += 1
+
+    def _found_settled(self, cgroup: str) -> frozenset[int]:
+        """Write down which threads are in a v1 cpuset, or one below it, now; returns them."""
+        by_cgroup = cgroup_members.tids_by_cgroup(self.hierarchy.controller_dir("cpuset"), cgroup)
+        now_ns = time.monotonic_ns()
+        if not record_settled(self.ledger.settled, by_cgroup, now_ns, now_ns + self.options.pending_ms * 1_000_000):
+            self.ledger.members_lost += 1
+        return frozenset(tid for tids in by_cgroup.values() for tid in tids)
 
     def cpu_came_online(self, cpu: int) -> None:
         """Bring a new CPU into the window and under the sampler."""

@@ -4,9 +4,8 @@
  * moved is another from then on. A task that is a pod's by its v1 cpuset alone (its runtime does not join the v2
  * hierarchy, or something took it out there) is under that cpuset, with CPUSET_SPACE.
  *
- * Where such a task was born there (on_fork looks), it is the pod's from its first interval on. Of another no history says
- * when it came into the cpuset: it is the pod's from the interval after the one in which it is found there. Where a tick
- * found it, what it ran from the last tick to the next switch is of that interval, too. A claim's v1 cpuset says the same.
+ * Such a task is the pod's from when the cpuset holds it (settled.h): what it runs before is the doing of what moves it. A
+ * claim's v1 cpuset says the same.
  *
  * What left a claim or a pod without ending, and what it has borne since, is under the cgroup where it is and `origin`.
  *
@@ -26,7 +25,7 @@ static __always_inline u64 their_cpuset(void *task, u32 *ident)
         if (!root.ident)
                 return 0;
         *ident = root.ident;
-        return CPUSET_SPACE | read_kernel(u64, read_kernel(void *, cgroup, OFF_CGROUP_KN), OFF_KERNFS_NODE_ID);
+        return cpuset_id(cgroup);
 }
 
 static __always_inline struct intruder *new_intruder(struct intruder_key *key, void *task, u64 first_ns, u32 ident)
@@ -70,19 +69,12 @@ static __always_inline void watched(struct cpu_state *st, struct place_entry *e,
                 find_origin(&key, id);
         if (c->cpuset_hierarchy && !e->ident && !key.origin)
                 theirs = their_cpuset(task, &ident);
+        if (theirs && !is_settled(st, theirs, note, s->from)) {
+                theirs = 0;
+                ident = e->ident;
+        }
         key.cgroup = theirs ? theirs : e->cgroup;
         i = intruders.lookup(&key);
-        if (theirs && !(note & NOTE_BORN)) {
-                if (!i)                 /* the interval in which it is found there first was before */
-                        new_intruder(&key, task, s->now, ident);
-                else if (s->ended && i->first_ns > s->start)
-                        i = 0;          /* a tick found it there on its way: the cpuset takes it off the CPU by this switch */
-                if (!i) {
-                        key.cgroup = e->cgroup;
-                        ident = e->ident;
-                        i = intruders.lookup(&key);
-                }
-        }
         if (!i)
                 i = new_intruder(&key, task, s->from, ident);
         if (!i) {

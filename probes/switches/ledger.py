@@ -105,6 +105,7 @@ class Ledger(Programs):
         self.renames = table("renames", records.RENAME_KEY.size, records.RENAME.size)
         self.processes = table("processes", 4, records.Member.LAYOUT.size)
         self.threads = table("threads", 4, records.Member.LAYOUT.size)
+        self.settled = table("settled", 4, records.SETTLED.size)
         self.idents = table("idents", 4, 4)
         self._notes = Notes(table("notes", 4, records.NOTES_PER_LINE * 8), note_lines(self.root))
         self.bump()
@@ -278,7 +279,7 @@ class Ledger(Programs):
             self.clear_slot(slot)
         self.stop_sampler()
         details = (self.offenders, self.intruders, self.waits, self.culprits, self._throttles, self.renames)
-        for table in (*details, self.processes, self.threads, self.idents):
+        for table in (*details, self.processes, self.threads, self.settled, self.idents):
             for key in tuple(table.keys()):
                 table.delete(key)
         self._notes.forget()

@@ -9,13 +9,13 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, replace
 from pathlib import Path
 
 from probes.bpfsys import BPF_NOEXIST, Map
 from probes.programs import Programs
-from probes.switches.records import FOREVER_NS, Member
+from probes.switches.records import CPUSET_SPACE, FOREVER_NS, SETTLED, Member
 from toolkit.host import procfs
 
 
@@ -35,6 +35,25 @@ def record_members(threads: Map, tids: Iterable[int], ident: int, since_ns: int,
                 found = threads.lookup(key)
                 if found is None or Member.decode(found).at_ns < since_ns:
                     threads.update(key, data)
+        except OSError as error:
+            if error.errno == errno.E2BIG:
+                return False
+            raise
+    return True
+
+
+def record_settled(settled: Map, by_cgroup: Mapping[int, Iterable[int]], now_ns: int, from_ns: int) -> bool:
+    """Write down which threads are in a v1 cpuset, by its id, when its claim is added, or the cgroup of all pods.
+
+    What a program wrote stays. Returns ``False`` where the map is full.
+
+    :param from_ns: when each of them is held by the cpuset: something may be moving it in just now.
+    """
+    for cgroup, tids in by_cgroup.items():
+        data = SETTLED.pack(cgroup | CPUSET_SPACE, now_ns, from_ns, 0, 0, 0)
+        try:
+            for tid in tids:
+                settled.update(tid.to_bytes(4, "little"), data, BPF_NOEXIST)
         except OSError as error:
             if error.errno == errno.E2BIG:
                 return False

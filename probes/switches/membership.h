@@ -40,6 +40,7 @@
  *   events              ring of RING_PAGES pages: details, pieces, moves. Full: lost_events is counted.
  */
 #include "switches/notes.h"
+#include "switches/settled.h"
 
 struct member {
         u32 ident;                      /* 0: known to be outside every claim */
@@ -225,8 +226,10 @@ static __always_inline void handle_attach(struct cpu_state *st, void *cgroup, vo
         u32 tid = read_kernel(u32, task, OFF_TASK_STRUCT_PID), tgid = read_kernel(u32, task, OFF_TASK_STRUCT_TGID);
 
         if (number) {
-                if (c && number == c->cpuset_hierarchy)
+                if (c && number == c->cpuset_hierarchy) {
+                        settle(st, cgroup, tid, tgid, threadgroup);
                         complete_joining(st, cgroup, task, tid, tgid, threadgroup);
+                }
                 return;
         }
         struct claim_root root = root_of_cgroup(cgroup, 0);
@@ -295,6 +298,7 @@ static __always_inline u32 handle_fork(struct cpu_state *st, void *parent, void 
                 *note = (*note + (1ULL << NOTE_LIFE_SHIFT)) & NOTE_LIFE;
         if (tid == tgid)
                 processes.delete(&tid); /* a reused pid */
+        settled.delete(&tid);
         struct member *p = membership(read_kernel(u32, parent, OFF_TASK_STRUCT_PID),
                                       read_kernel(u32, parent, OFF_TASK_STRUCT_TGID), parent);
 

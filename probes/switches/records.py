@@ -273,6 +273,8 @@ class Member(Record):
     pad: int = 0
 
 
+SETTLED = struct.Struct("=6Q")
+"""``struct settled``: a thread's stay in a v1 cpuset, then its process's: cgroup, when it was written, settled from."""
 FOREVER_NS = (1 << 64) - 1
 """``grace_until_ns`` while a change is under way; ``Member.at_ns`` while the program has not written the time yet."""
 

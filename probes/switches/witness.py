@@ -234,7 +234,7 @@ class Switches(Witness):
         observer, ledger, options = self._observer, self._observer.ledger, self._observer.options
         with observer.lock:
             self._dead = self._dead or Dead(options.max_tasks, observer.root)
-            self._dead.drop((ledger.processes, ledger.threads))
+            self._dead.drop((ledger.processes, ledger.threads, ledger.settled))
             if observer.window is None or observer.window.closed:
                 return
             sizes = (

@@ -23,6 +23,8 @@ from toolkit.model.verdict import Outcome
 
 ONLINE = sorted(os.sched_getaffinity(0))
 IN, OUT = ONLINE[0], ONLINE[-1]
+HALF_AN_INTERVAL_NS = 5_000_000
+"""Of those that the programs here work at a time: none is lost."""
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(len(ONLINE) < 2, reason="needs a CPU that nobody may use"),
@@ -77,11 +79,34 @@ def play(node: Node, mover: Path, script: str) -> tuple[Evidence, PerfAccount, d
 
 
 def test_a_pod_that_never_joins_v2_is_a_pod(node: Node, mover: Path) -> None:
-    """All but its first interval, which may have begun before it came."""
+    """All of it: the kernel's word says when it came."""
     evidence, perf, times = play(node, mover, f"put {node.wide} 0 pin {OUT} times 20 {{ work 10000 nap 1000 }}")
     pod = times.get((OwnerClass.FOREIGN_POD, f"{node.claims.pods_root}/wide"), 0)
     counted = sum(row.switches for row in evidence.intruders if row.comm == "mover")
-    assert perf.on_cpu - 20_000_000 - perf.lost_ns(counted) <= pod <= perf.on_cpu * 1.05, (times, perf.on_cpu)
+    assert perf.on_cpu - HALF_AN_INTERVAL_NS - perf.lost_ns(counted) <= pod <= perf.on_cpu * 1.05, (times, perf.on_cpu)
+    assert verdict(node.claims, evidence, "exclusive-cpus") is Outcome.FAILED
+
+
+def test_a_pod_that_was_there_before(node: Node, mover: Path) -> None:
+    """No word says when it came: it was there when the cgroup of all pods became known, and so for 75 ms."""
+    node.observer.watch_pods(f"{node.claims.pods_root}/none")
+    work = f"pin {OUT} times 20 {{ work 10000 nap 1000 }}"
+    with (
+        Mover(mover, f"pin {IN} put {node.wide} 0 ready nap 100000 {work} tell") as run,
+        PerfAccount(run.pid, OUT, node.observer) as perf,
+    ):
+        node.observer.watch_pods(node.claims.pods_root or "")
+        node.observer.open_window()
+        run.go()
+        run.account()
+        evidence = node.observer.close_window()
+        perf.close()
+        run.end()
+    complete(evidence)
+    mine = [row for row in evidence.intruders if row.tid == run.process.pid and row.cpu == OUT]
+    pod = sum(row.total_ns for row in mine if row.owner is OwnerClass.FOREIGN_POD)
+    lost_ns = perf.lost_ns(sum(row.switches for row in mine))
+    assert perf.on_cpu - HALF_AN_INTERVAL_NS - lost_ns <= pod <= perf.on_cpu * 1.05, mine
     assert verdict(node.claims, evidence, "exclusive-cpus") is Outcome.FAILED
 
 
@@ -92,6 +117,22 @@ def test_a_pod_that_starts_is_none_before_it_has_come(node: Node, mover: Path, f
     joins = " burn 500 ".join(both if first == "cpuset" else [both[1], both[0]])
     evidence, _, _ = play(node, mover, f"times 20 {{ fork {{ pin {OUT} work 3000 {joins} work 1000 }} }}")
     assert not [row for row in evidence.intruders if row.owner is OwnerClass.FOREIGN_POD]
+    assert verdict(node.claims, evidence, "exclusive-cpus") is not Outcome.FAILED
+
+
+@pytest.mark.parametrize("comes", [True, False], ids=["with-identity", "by-cpuset-alone"])
+def test_threads_that_run_while_they_are_moved(node: Node, mover: Path, comes: bool) -> None:
+    """The kernel puts all threads of a process into the cpuset first, and takes them off their CPUs one after the other
+    then: some run several intervals in between. All of it is the doing of what moves them.
+    """
+    identity = f"put {procs(node.pod)} 0" if comes else ""
+    threads = f"times 40 {{ thread {{ pin {OUT} times 100 {{ burn 20 nap 10 }} }} }}"
+    evidence, _, _ = play(
+        node, mover, f"times 10 {{ fork {{ pin {IN} {threads} nap 3000 put {node.narrow} 0 {identity} wait }} }}"
+    )
+    moved = [row for row in evidence.intruders if row.comm == "mover" and row.cpu == OUT]
+    assert moved  # they ran there before
+    assert not [row for row in moved if row.owner is OwnerClass.FOREIGN_POD]
     assert verdict(node.claims, evidence, "exclusive-cpus") is not Outcome.FAILED
 
 

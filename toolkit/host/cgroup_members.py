@@ -15,6 +15,7 @@ import stat
 from pathlib import Path
 
 from toolkit.host.cgroup_mounts import Hierarchy, read_control
+from toolkit.host.cgroup_paths import directories as walked
 from toolkit.host.cgroup_paths import mounts, relative
 from toolkit.host.kept_files import NONE_KEPT, KeptFiles
 
@@ -82,6 +83,11 @@ def tids_below(mount: Path, cgroup: str) -> frozenset[int] | None:
     if not directories:
         return None
     return frozenset(tid for one in directories for tid in _threads(one))
+
+
+def tids_by_cgroup(mount: Path, cgroup: str) -> dict[int, tuple[int, ...]]:
+    """Return the threads of a cgroup of one hierarchy and of each of its descendants, by the cgroup's id."""
+    return {inode: _threads(folder) for folder, inode in walked(f"{mount}/{relative(cgroup)}")}
 
 
 def _listed(directory: str, name: str, kept: KeptFiles) -> str | None:

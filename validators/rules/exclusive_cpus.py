@@ -122,9 +122,10 @@ RULE = Rule(
             A task that left its claim's cgroup, or all pods, without ending is still of it, with those that it bears,
             unless a runtime of the host moved it, or it had come from outside and went with the program that it came
             with (`explain cpuset-containment`). On a hybrid host a task that is not in the v2 hierarchy belongs to the
-            pod or claim whose v1 cpuset it is in: from its birth if it was born there while we watched, otherwise from
-            the second interval on in which it is found there. So processes of such a pod that were moved there one by
-            one and run for one interval each are system tasks.
+            pod or claim whose v1 cpuset it is in: from its birth if it was born there, from the kernel's word if it was
+            moved there, and 75 ms after we began to watch if it was there before. What it runs before the kernel's word
+            is the doing of what moves it: the kernel moves all threads of a process first, and takes one after the
+            other off the CPUs that the cpuset does not allow then.
 
             A task whose owner is unknown makes the verdict undecided. Ephemeral containers may not use exclusive CPUs
             of others. A claim about a descendant cgroup is an owner too. A verdict that passed names the owners that
