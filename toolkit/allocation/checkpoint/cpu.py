@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toolkit.allocation.checkpoint.format import (
-    CORRUPT,
     ROOT,
     CheckpointError,
     below,
     field_error,
+    first_sound,
     fnv32a,
     go_json,
     go_map,
@@ -29,6 +29,7 @@ from toolkit.allocation.checkpoint.format import (
     text_checksum,
     text_field,
     wrapped_json,
+    wrapped_or_older,
 )
 from toolkit.allocation.cpu.state import CpuState
 from toolkit.errors import InputError
@@ -227,7 +228,10 @@ def restore_cpu_state(
     if text is None:
         return None
     try:
-        found = _newest(text) if wrapped else _first_that_reads(text, pod_level)
+        if wrapped:
+            found = wrapped_or_older(parse_cpu_checkpoint, text, f"{_STRUCT}V2", (4, 3, 2))
+        else:
+            found = first_sound(parse_cpu_checkpoint, text, (3, 2, 1) if pod_level else (2, 1))
         return _restore(found, policy_name, containers or {}, pod_level=pod_level, wrapped=wrapped)
     except CheckpointError as error:
         remedy = f"please drain this node and delete the CPU manager checkpoint file {quote(f'{root}/{FILE}')}"
@@ -269,45 +273,6 @@ def _restore(
     }
     pods = dict(found.pods) if pod_level or not wrapped else {}
     return CpuState(policy_name=policy_name, default=default, entries=sets, pods=pods)
-
-
-def _newest(text: str) -> CpuCheckpoint:
-    """Read as a kubelet that writes V4: a spoilt V4 is refused, whatever older versions could be made of it."""
-    try:
-        found = parse_cpu_checkpoint(text, 4)
-        problem = "" if found.checksum_ok else CORRUPT
-    except CheckpointError as error:
-        problem = str(error)
-    if not problem:
-        return found
-    if is_wrapped(load_object(text, f"{_STRUCT}V2")):
-        raise CheckpointError(f"could not load v4 checkpoint: {problem}")
-    try:
-        found = parse_cpu_checkpoint(text, 3)
-    except CheckpointError:
-        pass
-    else:
-        if found.checksum_ok:
-            return found
-    found = parse_cpu_checkpoint(text, 2)
-    if not found.checksum_ok:
-        raise CheckpointError(CORRUPT)
-    return found
-
-
-def _first_that_reads(text: str, pod_level: bool) -> CpuCheckpoint:
-    """Try the newest version first; the error of the oldest is the one that is reported."""
-    for version in (3, 2) if pod_level else (2,):
-        try:
-            found = parse_cpu_checkpoint(text, version)
-        except CheckpointError:
-            continue
-        if found.checksum_ok:
-            return found
-    found = parse_cpu_checkpoint(text, 1)
-    if not found.checksum_ok:
-        raise CheckpointError(CORRUPT)
-    return found
 
 
 def _cpus(text: str, problem: str) -> CpuSet:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from toolkit.errors import InputError
 from toolkit.kubernetes.go_text import quote_byte
@@ -20,6 +20,18 @@ from toolkit.text.json_text import load_as_go
 from toolkit.text.names import printable
 
 T = TypeVar("T")
+
+
+class Checksummed(Protocol):
+    """A checkpoint that was read."""
+
+    @property
+    def checksum_ok(self) -> bool:
+        """Whether its checksum is that of its content."""
+        ...
+
+
+C = TypeVar("C", bound=Checksummed)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 CORRUPT = "checkpoint is corrupted"
 ROOT = "<kubelet-root-dir>"
@@ -65,6 +77,44 @@ def is_wrapped(data: Mapping[str, Any]) -> bool:
     """Return whether a file has a content as text, sound or not: then nothing else in it counts."""
     text, checksum = data.get("data"), data.get("dataChecksum")
     return (isinstance(text, str) and text != "") or (type(checksum) is int and checksum != 0)
+
+
+def first_sound(parse: Callable[[str, int], C], text: str, versions: Sequence[int]) -> C:
+    """Read a file as a starting kubelet does, as the first of these versions that it is.
+
+    :param versions: newest first; the error of the oldest is the one that is reported.
+    :raises CheckpointError: it is none of them.
+    """
+    *newer, oldest = versions
+    for version in newer:
+        try:
+            found = parse(text, version)
+        except CheckpointError:
+            continue
+        if found.checksum_ok:
+            return found
+    found = parse(text, oldest)
+    if not found.checksum_ok:
+        raise CheckpointError(CORRUPT)
+    return found
+
+
+def wrapped_or_older(parse: Callable[[str, int], C], text: str, struct: str, versions: Sequence[int]) -> C:
+    """Read it as a kubelet does that writes wrapped files: it refuses a spoilt one, whatever else could be made of it.
+
+    :param struct: as which errors name the file. :param versions: the wrapped one first.
+    """
+    wrapped, *older = versions
+    try:
+        found = parse(text, wrapped)
+        problem = "" if found.checksum_ok else CORRUPT
+    except CheckpointError as error:
+        problem = str(error)
+    if not problem:
+        return found
+    if is_wrapped(load_object(text, struct)):
+        raise CheckpointError(f"could not load v{wrapped} checkpoint: {problem}")
+    return first_sound(parse, text, older)
 
 
 def refuse_unknown(data: Mapping[str, Any], known: Collection[str], where: str, versions: str) -> None:

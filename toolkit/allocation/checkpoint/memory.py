@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolkit.allocation.checkpoint.format import (
-    CORRUPT,
     ROOT,
     CheckpointError,
     below,
     field_error,
+    first_sound,
     fnv32a,
     go_json,
     go_map,
@@ -30,6 +30,7 @@ from toolkit.allocation.checkpoint.format import (
     text_checksum,
     text_field,
     wrapped_json,
+    wrapped_or_older,
 )
 from toolkit.allocation.memory.state import Block, MemoryState, MemoryTable, NodeState
 from toolkit.errors import InputError
@@ -241,7 +242,10 @@ def restore_memory_state(
     if text is None:
         return MemoryState()
     try:
-        found = _newest(text) if wrapped else _first_that_reads(text, pod_level)
+        if wrapped:
+            found = wrapped_or_older(parse_memory_checkpoint, text, f"{_STRUCT}V1", (3, 2, 1))
+        else:
+            found = first_sound(parse_memory_checkpoint, text, (2, 1) if pod_level else (1,))
         if found.policy_name != policy_name:
             names = f"configured policy {quote(policy_name)} differs from state checkpoint policy"
             raise CheckpointError(f"[memorymanager] {names} {quote(found.policy_name)}")
@@ -252,34 +256,6 @@ def restore_memory_state(
     if wrapped and not pod_level:
         found.state.pod_entries.clear()
     return found.state
-
-
-def _newest(text: str) -> MemoryCheckpoint:
-    """Read as a kubelet that writes V3: a spoilt V3 is refused, whatever older versions could be made of it."""
-    try:
-        found = parse_memory_checkpoint(text, 3)
-        problem = "" if found.checksum_ok else CORRUPT
-    except CheckpointError as error:
-        problem = str(error)
-    if not problem:
-        return found
-    if is_wrapped(load_object(text, f"{_STRUCT}V1")):
-        raise CheckpointError(f"could not load v3 checkpoint: {problem}")
-    return _first_that_reads(text, pod_level=True)
-
-
-def _first_that_reads(text: str, pod_level: bool) -> MemoryCheckpoint:
-    if pod_level:
-        try:
-            found = parse_memory_checkpoint(text, 2)
-            if found.checksum_ok:
-                return found
-        except CheckpointError:
-            pass
-    found = parse_memory_checkpoint(text, 1)
-    if not found.checksum_ok:
-        raise CheckpointError(CORRUPT)
-    return found
 
 
 def read_memory_checkpoint(text: str, where: str) -> MemoryCheckpoint:
