@@ -142,7 +142,7 @@ WAY_OUT_NS = 250_000
 telling its parent above all, is 20-90 us here, interrupts included: three times that."""
 PATIENCE_NS = 75_000_000
 BLURRED_NS = 15_000_000
-"""So near to the patience nobody can say from outside whether a joining was completed in time."""
+"""So near to the patience it cannot be seen from outside whether a joining was completed in time."""
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Runs `ansible-playbook` for the tests and reads its recap: nothing here judges.
 
-What is played is the built collection, installed as users install it, and no file of the checkout; nobody's
+What is played is the built collection, installed as users install it, and no file of the checkout; no user's
 configuration counts. The programs come from the environment that runs the tests.
 """
 
@@ -171,7 +171,7 @@ def play(
 
 
 def copy_project(folder: Path) -> Path:
-    """Copy what a wheel is made of: a checkout that nobody edits meanwhile."""
+    """Copy what a wheel is made of: a checkout that is not edited meanwhile."""
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(PROJECT / name, folder)
     for name in ("toolkit", "probes", "validators"):

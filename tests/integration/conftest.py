@@ -64,7 +64,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test of this folder: what is not marked ``beside`` too has the machine for itself.
 
-    Files whose tests share loaded programs come last, one after the other: they are loaded once, and nobody else has
+    Files whose tests share loaded programs come last, one after the other: they are loaded once, and no other file has
     them loaded.
     """
     here = [item for item in items if Path(__file__).parent in item.path.parents]
@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def two_cpus() -> None:
-    """Skip where this machine has one CPU to use: nothing can be owned beside something else, and nobody escape."""
+    """Skip where this machine has one CPU to use: nothing can be owned beside something else, and nothing escape."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("an escape needs two CPUs, and an exclusive CPU another one beside it")
 
@@ -88,7 +88,7 @@ def ledger() -> Iterator[Ledger]:
     none finds anything of another.
 
     Loading takes most of a second, in a guest of the lab half a minute. Loaded programs cost every switch of the
-    machine something, whether anybody uses them or not: the files that use none have run before.
+    machine something, whether they are used or not: the files that use none have run before.
     """
     with loaded() as one:
         yield one

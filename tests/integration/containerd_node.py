@@ -84,7 +84,7 @@ def containerd(folder: Path) -> Iterator[Node]:
     finally:
         remove_cgroups(top)
         for path in made:
-            with contextlib.suppress(OSError):  # Somebody else uses it by now.
+            with contextlib.suppress(OSError):  # Another node uses it by now.
                 path.rmdir()
 
 

@@ -57,7 +57,7 @@ def placed(observer: Observer, width: str) -> Iterator[Place]:
 def play(observer: Observer, mover: Path, script: str) -> tuple[Evidence, Account, PerfAccount]:
     """Play a script in a window; returns the account, and perf's on ``OUT``.
 
-    Before everybody else: on a busy machine a joining must not take longer than the patience because others ran.
+    Before all other tasks: on a busy machine a joining must not take longer than the patience because others ran.
     """
     evidence, account, perf, _ = played(observer, mover, script, OUT, nice=-20)
     return evidence, account, perf

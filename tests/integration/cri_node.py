@@ -114,7 +114,7 @@ class Node(ABC):
             self._server.wait(DEADLINE_S)
 
     def halt(self) -> None:
-        """Let it hang: its socket takes connections, nobody answers."""
+        """Let it hang: its socket takes connections, and no answer comes."""
         stand_still(self._server.pid)
 
     def restart(self) -> None:

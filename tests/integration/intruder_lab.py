@@ -1,4 +1,4 @@
-"""A node of two pods without a claim beside an exclusive container, and who was seen on its CPU."""
+"""A node of two pods without a claim beside an exclusive container, and which tasks were seen on its CPU."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def rows(evidence: Evidence, tid: int, owner: OwnerClass | None = None) -> list[
 
 
 def lost(evidence: Evidence, perf: PerfAccount, tid: int, *, moves: int = 0, died: int = 0) -> int:
-    """Return how much of an intruder's time the ledger cannot know, as a claim's task or as nobody's.
+    """Return how much of an intruder's time the ledger cannot know, as a claim's task or as one of no claim.
 
     Its rows count intervals: a move while it runs ends one without a switch.
     """

@@ -67,13 +67,13 @@ def begin(folder: Path, *arguments: object, env: Mapping[str, str] | None = None
 
 @contextlib.contextmanager
 def ending(
-    everybody: Collection[Begun], how: Callable[[subprocess.Popen[str]], None] = subprocess.Popen.terminate
+    processes: Collection[Begun], how: Callable[[subprocess.Popen[str]], None] = subprocess.Popen.terminate
 ) -> Iterator[None]:
     """End those that still run when the block is left. :param how: what is done to each process."""
     try:
         yield
     finally:
-        for one in everybody:
+        for one in processes:
             how(one.process)
             one.process.communicate()
 

@@ -17,7 +17,7 @@ LAST_US = 2_200 * MS
 LONGEST_SCENE_US = 900 * MS
 REST_US = 150 * MS
 CALM = "calm"
-"""The claim that nobody violates."""
+"""The claim that no actor violates."""
 REMADE = "remade"
 """The claim whose cgroup is deleted and made again: only its own scene uses it."""
 FOREIGN = "foreign"
@@ -233,9 +233,9 @@ def _joins_in_two_steps(scene: Scene) -> None:
 
 
 def remade(scene: Scene) -> None:
-    """The cgroup is deleted and made again, some times; who comes into the new one may escape."""
+    """The cgroup is deleted and made again, some times; what comes into the new one may escape."""
     spot, begin_us = scene.stage.spots[REMADE], scene.now_us
-    # Somebody at home before and after, for long enough that its mask is read.
+    # An actor at home before and after, for long enough that its mask is read.
     scene.now_us = 0
     scene.spawn(scene.actor("b"), spot.home, spins=False)
     scene.act("write", scene.actor("b"), spot.door)

@@ -186,7 +186,7 @@ def disagreements(made: Stage, deeds: list[Deed], said: Said) -> tuple[list[str]
     shared |= {gone(name) for name in shared}
     found += _held(said, EXCLUSIVE, "web", [row for (claim, _), row in expected.items() if claim in shared])
     for rule, subject, reason in said.of("failed"):
-        # A mask is wrong while its task escapes, whether somebody looks or not: it may be found, it need not.
+        # A mask is wrong while its task escapes, whether it is read or not: it may be found, it need not.
         outside = any(claim == subject and row.most_ns for (claim, _), row in expected.items())
         known = rule in (CONTAINMENT, EXCLUSIVE) or (rule in (MASK, LAYERS) and outside)
         if not known:

@@ -39,7 +39,7 @@ while True:
         pass
     time.sleep(0.002)
 """
-"""A program that runs hundreds of times a second and leaves most of its CPU to others: for whoever is to be seen to
+"""A program that runs hundreds of times a second and leaves most of its CPU to others: for a task that is to be seen to
 run, not to be always there."""
 
 

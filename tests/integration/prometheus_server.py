@@ -20,7 +20,7 @@ from tests.programs import needed
 
 
 def free_port() -> int:
-    """Return a TCP port of loopback that nobody has now."""
+    """Return a TCP port of loopback that is free now."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])

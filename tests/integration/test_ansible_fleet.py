@@ -233,7 +233,7 @@ def stand_in(fleet: Fleet, name: str, body: str, command: str = "/opt/job") -> N
 def test_one_bad_node_fails_the_play_and_all_evidence_comes_home(
     fleet: Fleet, home: Path, installed: Play, tmp_path: Path
 ) -> None:
-    """Node 1 passes; the installed command of node 2 refuses a pid namespace; a third name answers for nobody.
+    """Node 1 passes; the installed command of node 2 refuses a pid namespace; a third name is no node's.
 
     The evidence of both comes home, each of the three has a record, and the play is red.
     Every other ending, beside these and in one play: ``test_ansible_local.py``.

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.ansible_runs import Play, controller, play
-from tests.integration.somebodys_cgroup import spinner, write_claim
+from tests.integration.working_cgroup import spinner, write_claim
 
 pytestmark = [pytest.mark.integration, pytest.mark.beside]
 

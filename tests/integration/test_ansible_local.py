@@ -121,7 +121,7 @@ def test_wheels_that_cannot_be_built(home: Path, tmp_path: Path) -> None:
     assert list((home / "tmpdir").iterdir()) == []
 
 
-NOBODY: dict[str, tuple[dict[str, object], list[str], str]] = {
+NO_NODE: dict[str, tuple[dict[str, object], list[str], str]] = {
     "no such file": ({}, [], "the group pinproof_nodes has no hosts"),
     "no such group": ({"others": {"hosts": {"a": {}}}}, [], "its groups: others"),
     "empty group": ({"pinproof_nodes": {"hosts": {}}}, [], "has no hosts"),
@@ -130,7 +130,7 @@ NOBODY: dict[str, tuple[dict[str, object], list[str], str]] = {
         ["--limit", "b"],
         "--limit b leaves none of the group pinproof_nodes",
     ),
-    "limit": ({"pinproof_nodes": {"hosts": {"a": {}}}}, ["--limit", "nobody"], "leaves us with no hosts to target"),
+    "limit": ({"pinproof_nodes": {"hosts": {"a": {}}}}, ["--limit", "absent"], "leaves us with no hosts to target"),
     "too few": (
         {"pinproof_nodes": {"hosts": {"a": {}, "b": {}}, "vars": {"pinproof_expected_nodes": 3}}},
         [],
@@ -148,7 +148,7 @@ NOBODY: dict[str, tuple[dict[str, object], list[str], str]] = {
     ("playbook", "name"),
     # The plays begin alike: of the others one of each kind.
     [
-        *(("check", name) for name in NOBODY),
+        *(("check", name) for name in NO_NODE),
         ("install", "no such group"),
         ("gate", "limit beside the group"),
         ("remove", "others"),
@@ -156,7 +156,7 @@ NOBODY: dict[str, tuple[dict[str, object], list[str], str]] = {
 )
 def test_a_play_that_looks_at_no_node_is_red(home: Path, tmp_path: Path, playbook: str, name: str) -> None:
     """Whatever leaves no node, or fewer than were promised, ends the play before any: not with exit code 0."""
-    groups, arguments, says = NOBODY[name]
+    groups, arguments, says = NO_NODE[name]
     path = tmp_path / "hosts.json"
     path.write_text(json.dumps(groups or {"all": {}}))
     if name == "no such file":
@@ -398,7 +398,7 @@ def test_what_a_job_says_is_kept(endings: tuple[Play, Path]) -> None:
 def test_check_mode_contacts_each_node_and_runs_no_job(home: Path, tmp_path: Path) -> None:
     """--check asks each node whether a job could run, runs none, makes nothing and changes nothing.
 
-    A node without pinproof, and one that nobody answers for, are red.
+    A node without pinproof, and one of which no result came, are red.
     """
     job = ended_with(tmp_path, f"touch {tmp_path}/ran")
     hosts = {

@@ -20,7 +20,7 @@ import pytest
 
 from tests.integration.ansible_fleet import Fleet
 from tests.integration.ansible_runs import JOBS, Play, controller, play, records
-from tests.integration.somebodys_cgroup import spinner, write_claim
+from tests.integration.working_cgroup import spinner, write_claim
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +46,7 @@ int clock_gettime(clockid_t id, struct timespec *now) {
     return failed;
 }
 """
-"""The clock of a node that nobody set: a namespace has none of its own, so its Python asks this one."""
+"""The clock of a node that was never set: a namespace has none of its own, so its Python asks this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ TOLD = {
     "unreachable": Told(outcomes={"unreachable"}, cause="ssh: connect to host 10.77.0.200 port 22: "),
     "killed": Told(outcomes={"died"}, cause="the connection was lost while the job ran"),
     "full": Told(outcomes={"no-space"}, cause="MiB are free below /var/tmp/pinproof"),
-    "busy": Told(outcomes={"at-work"}, cause="this node is at work: processes in /somebody-"),
+    "busy": Told(outcomes={"at-work"}, cause="this node is at work: processes in /work-"),
     "nobpf": Told(outcomes={"unsupported"}, cause="pid namespace"),
     "python": Told(
         outcomes={"unsupported"}, cause="refuses a Python older than 3.11 (the one that Ansible found here: 3.9"
@@ -108,8 +108,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, object]]]:
-    """The ten, with their variables; somebody's work is on this machine meanwhile."""
-    with spinner(f"somebody-{time.monotonic_ns() % 10**6}") as cgroup:
+    """The ten, with their variables; work that is not theirs runs on this machine meanwhile."""
+    with spinner(f"work-{time.monotonic_ns() % 10**6}") as cgroup:
         claims = write_claim(tmp_path_factory.mktemp("claims"), "kept", cgroup, 0)
         judged: dict[str, object] = {
             "pinproof_run_source": "claims",
@@ -150,7 +150,7 @@ def installed(fleet: Fleet, home: Path, inventory: Path) -> Play:
     return play("install", inventory, home, through=fleet.controller())
 
 
-def test_whoever_can_gets_an_installation(installed: Play) -> None:
+def test_each_node_that_can_gets_an_installation(installed: Play) -> None:
     """The dead one and the one with an old Python are red and named; all others have it."""
     bad = {name for name, counters in installed.recap.items() if counters["failed"] or counters["unreachable"]}
 
@@ -169,7 +169,7 @@ def test_a_second_installation_changes_nothing(fleet: Fleet, home: Path, invento
 def test_check_mode_contacts_each_and_changes_none(
     fleet: Fleet, home: Path, inventory: Path, installed: Play, tmp_path: Path
 ) -> None:
-    """--check names who could not be judged, writes no record, and leaves every file of every node as it was."""
+    """--check names what could not be judged, writes no record, and leaves every file of every node as it was."""
     before = {name: fleet.written(name) for name in NODES}
     variables = {"pinproof_run_results": str(tmp_path / "results")}
 

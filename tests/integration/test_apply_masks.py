@@ -1,4 +1,4 @@
-"""Affinities that are put back: those that somebody may set."""
+"""Affinities that are put back: those that may be set."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOWHERE = CpuSet.of([8191])
 
 
 def test_the_masks_of_the_kernels_own_threads_are_the_kernels() -> None:
-    """Nobody can set one; a task of somebody's that cannot be set is reported all the same."""
+    """They cannot be set; any other task that cannot be set is reported all the same."""
     (bound,) = [pid for pid in procfs.pids(ROOT) if procfs.comm(pid) == "migration/0"]
     with subprocess.Popen(["sleep", "60"]) as process:
         try:

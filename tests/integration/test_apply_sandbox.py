@@ -222,7 +222,7 @@ def test_two_runs_do_not_touch_each_other() -> None:
 
 
 def test_cgroups_that_no_journal_names_are_not_taken_over() -> None:
-    """A cgroup with the sandbox's name that somebody else made is refused, and still there afterwards."""
+    """A cgroup with the sandbox's name that another program made is refused, and still there afterwards."""
     hierarchy = cgroupfs.detect()
     theirs = hierarchy.controller_dir("cpu") / "pinproof-t-theirs"
     theirs.mkdir()

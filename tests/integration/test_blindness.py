@@ -151,7 +151,7 @@ def test_an_observer_that_keeps_up_passes(tmp_path: Path, sleeper: tuple[str, in
 @pytest.mark.beside
 @pytest.mark.usefixtures("two_cpus")
 def test_what_happens_while_the_observer_is_stopped_cannot_pass(tmp_path: Path, sleeper: tuple[str, int]) -> None:
-    """Every mask is wide while nobody looks: undecided, with the gap, and the blind spot names the rule."""
+    """Every mask is wide while no scan reads it: undecided, with the gap, and the blind spot names the rule."""
     path, pid = sleeper
     with watch(tmp_path, path) as one:
         one.stop()
@@ -271,7 +271,7 @@ def spots_after(root: Path, path: str, fault: Callable[[Observer], None]) -> dic
 
 @pytest.mark.beside
 def test_a_proc_that_vanishes_is_a_gap_and_an_error(half_root: Path, sleeper: tuple[str, int]) -> None:
-    """The threads did not die, nobody can read them; the run goes on and comes to its end."""
+    """The threads did not die, they cannot be read; the run goes on and comes to its end."""
 
     def take_proc(_observer: Observer) -> None:
         (half_root / "proc").unlink()

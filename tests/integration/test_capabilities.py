@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.integration.somebodys_cgroup import directory, spinner, write_claim
+from tests.integration.working_cgroup import directory, spinner, write_claim
 from toolkit.host import cgroupfs
 
 ORDINARY = 65534

@@ -163,7 +163,7 @@ def test_a_cgroup_that_is_gone_is_judged_for_the_time_it_was_there(ledger: Ledge
 
 @pytest.mark.beside
 def test_a_stopped_reader_loses_dates_not_escapes(ledger: Ledger, planter: Path, place: str) -> None:
-    """More events than the kernel side keeps, nobody looking: the last cgroup is watched, and the rest is counted."""
+    """More events than the kernel side keeps, and none is read: the last cgroup is watched, the rest is counted."""
     times = KEPT_EVENTS
     with observing(claims(place), ledger=ledger) as observer:
         observer.open_window()
@@ -199,7 +199,7 @@ def test_a_name_too_long_for_the_kernel_side(ledger: Ledger, planter: Path, plac
 
 
 @pytest.mark.beside
-def test_a_removed_claim_leaves_its_name_to_nobody(ledger: Ledger, place: str) -> None:
+def test_a_removed_claim_leaves_its_name_to_no_cgroup(ledger: Ledger, place: str) -> None:
     """A cgroup made again after the claim was removed is no root, also where its slot has another claim by then."""
     with observing(claims(place), ledger=ledger) as observer:
         observer.remove_claim("a")
@@ -262,7 +262,7 @@ def test_watch_that_was_stopped_meanwhile_still_judges_the_new_cgroup(
 
 
 def test_all_cgroups_that_are_made_are_counted(ledger: Ledger) -> None:
-    """Whoever's, in any hierarchy: who knows all need not look for new ones."""
+    """Made by any program, in any hierarchy: a witness that knows all need not look for new ones."""
     side = ledger.side(ClaimedPaths)
     before = side.made()
     with cgroup(f"pinproof-counted-{os.getpid()}"):

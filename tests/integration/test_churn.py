@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("two_cpus")]
 
 SECONDS = 900.0 if SOAK else 8.0
 UNDECIDED = 0.02
-"""Of the windows of a clean run, on a machine that nobody else uses."""
+"""Of the windows of a clean run, on a machine that nothing else uses."""
 
 
 def summary(report: ChurnReport) -> str:

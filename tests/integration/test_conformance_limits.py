@@ -68,7 +68,7 @@ def test_a_refused_resize_changes_nothing(tmp_path: Path, kept: Prepared) -> Non
 
 
 def test_a_growing_container_gets_its_cpus_after_the_pool_has_left_them(tmp_path: Path, kept: Prepared) -> None:
-    """KEP-5554: two changes, the pool's first; who ignores its resize is told."""
+    """KEP-5554: two changes, the pool's first; a container that ignores its resize is reported."""
     result = run("resize-grow", tmp_path, kept)
 
     changes = [change for change in load_run(Path(result.run)).evidence.transitions if change.what == "mask-change"]

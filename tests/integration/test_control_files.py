@@ -1,4 +1,4 @@
-"""Control files that are changed behind everybody's back and put back: seen, dated and judged."""
+"""Control files that are changed without a promise and put back: seen, dated and judged."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_what_is_put_back_was_seen(ledger: Ledger) -> None:
 
 
 def test_a_quota_of_the_pod_was_seen(ledger: Ledger) -> None:
-    """An exclusive container's pod is given a quota that is never met, and loses it again: nobody is throttled."""
+    """An exclusive container's pod is given a quota that is never met, and loses it again: no task is throttled."""
     with apply.sandbox(
         request(container("own", WorkloadKind.PULSE, quota_us=NO_QUOTA)), run_id=f"pod-{os.getpid()}"
     ) as live:

@@ -45,20 +45,22 @@ class Made:
         return self.mine(json.loads(result.stdout))
 
     def mine(self, document: dict[str, Any]) -> dict[str, Any]:
-        """Subjects of this node by name; somebody else's ``kubepods`` on this machine is not ours."""
+        """Subjects of this node by name; another node's ``kubepods`` on this machine is not ours."""
         rows = {row["name"]: row for row in document["claims"] if row["cgroup"].startswith(f"{self.node.top}/")}
         return document | {"claims": rows}
 
 
 @pytest.fixture(scope="module")
-def nobody_else() -> Iterator[None]:
+def no_other_node() -> Iterator[None]:
     """For as long as the node stands, and what it leaves is looked at."""
     with alone():
         yield
 
 
 @pytest.fixture(scope="module", params=RUNTIMES, ids=str)
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, nobody_else: None) -> Iterator[Made]:
+def made(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, no_other_node: None
+) -> Iterator[Made]:
     runtime: Runtime = request.param
     online = need(runtime)
     folder = tmp_path_factory.mktemp("c")
@@ -193,7 +195,7 @@ def test_a_runtime_that_does_not_answer_costs_one_line(made: Made, *, hangs: boo
     rows = made.mine(json.loads(result.stdout))["claims"]
     lines = [line for line in result.stderr.splitlines() if "not read: containers" in line]
     assert len(lines) == 1
-    # The sandboxes have no log: what nobody names is said, and promised no CPUs.
+    # The sandboxes have no log: what has no name is said, and promised no CPUs.
     unnamed = [line for line in result.stderr.splitlines() if "not read: names" in line]
     assert len(unnamed) == 1, result.stderr
     assert "nothing is promised about their CPUs" in unnamed[0]

@@ -38,5 +38,5 @@ def test_a_file_that_failed_in_the_field_is_reported(case: str, tmp_path: Path) 
     broken = tmp_path / "node.tar.gz"
     broken.write_bytes(packed(files, 0))
 
-    assert [reason for *who, reason in failed(broken) if who == [rule, subject] and part in reason], failed(broken)
-    assert not [who for *who, _ in failed(whole) if who == [rule, subject]]
+    assert [reason for *about, reason in failed(broken) if about == [rule, subject] and part in reason], failed(broken)
+    assert not [about for *about, _ in failed(whole) if about == [rule, subject]]

@@ -119,7 +119,7 @@ def test_a_node_that_failed_as_in_the_field_is_reported(site: Site, case: str, t
 
     assert edit(text) != text
     assert [one for one in before if one[:2] == (rule, subject)] == []
-    assert [reason for *who, reason in after if who == [rule, subject] and part in reason], after
+    assert [reason for *about, reason in after if about == [rule, subject] and part in reason], after
 
 
 def listed(**cpus: int | None) -> bytes:
@@ -138,7 +138,7 @@ def listed(**cpus: int | None) -> bytes:
 def test_an_api_that_calls_the_shared_pool_exclusive(site: Site, tmp_path: Path) -> None:
     """F53: a container that shares is listed with CPUs of the pool, as kubelets before 1.23 answered.
 
-    The answers are real ones of a socket, which stands for the kubelet's. A kubelet of which nobody knows the version
+    The answers are real ones of a socket, which stands for the kubelet's. A kubelet of which the version is not known
     may be such an old one; one that takes a gate of v1.35 is none.
     """
     root = site.kubelet(PLAIN)

@@ -164,7 +164,7 @@ def test_an_update_that_blocks_for_long(kept: Prepared) -> None:
 def test_unbound_kernel_workers_on_an_exclusive_cpu(kept: Prepared, tmp_path: Path) -> None:
     """F20: work that the kernel does for others (here: writing their pages to the disk) lands on an exclusive CPU.
 
-    Under ``strict-isolation`` that is a failure of its own, without anybody else's task; beside pods it is noise.
+    Under ``strict-isolation`` that is a failure of its own, without a task of another owner; beside pods it is noise.
     """
     spin = (Workload(kind=SPIN, threads=2),)
     request = SandboxRequest(

@@ -1,4 +1,4 @@
-"""What ends the wait of who hears: rounds that nothing ends are an hour apart here, and nobody reads by himself."""
+"""What ends the listener's wait: rounds that nothing ends are an hour apart here, and no file is read of itself."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class SeldomFiles(Files):
 
 @contextmanager
 def idle(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, *claimed: str) -> Iterator[tuple[Observer, list[int]]]:
-    """Watch cgroups until nothing is to be done; yields the observer and a list with an entry for each round of who
-    reads files.
+    """Watch cgroups until nothing is to be done; yields the observer and a list with an entry for each round of
+    the reader of files.
     """
     rounds: list[int] = []
 
@@ -62,13 +62,13 @@ def idle(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, *claimed: str) -> Iter
 
 
 def rests(observer: Observer) -> bool:
-    """Whether who reads files has nothing to do."""
+    """Whether the reader of files has nothing to do."""
     reader = observer.witness(SeldomFiles)._reader
     return reader is not None and reader.rests
 
 
 def test_a_claimed_cgroup_that_is_deleted_or_made(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program wakes who hears, although nothing is sent."""
+    """The program wakes the listener, although nothing is sent."""
     with (
         cgroup(f"pinproof-heard-{os.getpid()}") as place,
         idle(ledger, monkeypatch, place) as (observer, _),
@@ -89,4 +89,4 @@ def test_a_control_file_that_is_written(ledger: Ledger, monkeypatch: pytest.Monk
                 wait_for(lambda: rests(observer), "no more writes are awaited")
                 before = len(rounds)
                 live.set_bandwidth("db", quota_us, 100_000)
-                wait_for(lambda: len(rounds) > before, "who reads it")  # noqa: B023 called at once
+                wait_for(lambda: len(rounds) > before, "the file is read")  # noqa: B023 called at once

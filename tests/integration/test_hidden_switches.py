@@ -1,4 +1,4 @@
-"""Switches that the kernel does not tell: nobody is charged with the time of a thread that the tracepoint never names.
+"""Switches that the kernel does not tell: no task is charged with the time of a thread that the tracepoint never names.
 
 Some hosts hide a supervisor's threads. Here the program at ``sched_switch`` is taken off for a while: what is switched
 meanwhile is as hidden as there.
@@ -84,7 +84,9 @@ def _away_from_it() -> Iterator[None]:
 @pytest.mark.usefixtures("_away_from_it")
 @pytest.mark.parametrize("hidden_ms", [150, 1500])
 @pytest.mark.parametrize("at_home", [False, True], ids=["outside", "at home"])
-def test_the_time_of_hidden_threads_is_nobodys(planter: Path, mover: Path, hidden_ms: int, at_home: bool) -> None:
+def test_the_time_of_hidden_threads_is_charged_to_no_task(
+    planter: Path, mover: Path, hidden_ms: int, at_home: bool
+) -> None:
     """A task comes onto a CPU unseen, after another that ran there unseen: it runs, or is outside, since its arrival.
 
     Also where the CPU has told of no switch for longer than a second. Its cgroup is charged with no more.
@@ -94,9 +96,9 @@ def test_the_time_of_hidden_threads_is_nobodys(planter: Path, mover: Path, hidde
         observer.add_claim(Claim(name="db", cgroup=path, cpus=CpuSet.of([IN, OUT] if at_home else [IN])))
         run = Mover(mover, script.format(door=procs(path)))
         hog = Mover(mover, f"pin {OUT} ready start work {hidden_ms}000 done tell")
-        # Nobody shall come between: the first switch that is told again is the one in which it goes.
+        # No other task shall come between: the first switch that is told again is the one in which it goes.
         os.sched_setscheduler(run.process.pid, os.SCHED_FIFO, os.sched_param(1))
-        os.setpriority(os.PRIO_PROCESS, hog.process.pid, -20)  # its time is its own, whoever works there beside it
+        os.setpriority(os.PRIO_PROCESS, hog.process.pid, -20)  # its time is its own, whatever works there beside it
         with run, hog, TaskClock(run.process.pid, OUT) as clock:
             observer.open_window()
             while not observer.ledger.states()[OUT].compared_ns:
@@ -178,7 +180,7 @@ def test_a_thread_that_took_its_leaders_id_is_not_hidden(mover: Path) -> None:
     run = Mover(mover, script)
     place = Path("/proc") / str(run.process.pid)
     with run:
-        # Who has once begun to spin is not switched out; the time of ticks is enough for the ledger to look at it.
+        # What has once begun to spin is not switched out; the time of ticks is enough for the ledger to look at it.
         os.sched_setscheduler(run.process.pid, os.SCHED_FIFO, os.sched_param(1))
         with loaded() as ledger, observing(ClaimSet(claims=()), ledger=ledger) as observer:
             observer.open_window()

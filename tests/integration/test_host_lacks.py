@@ -111,7 +111,7 @@ def test_what_is_missing_is_said_in_one_line(
     assert said in done.stderr
     assert done.stderr.startswith("pinproof: ")
     assert done.stderr.count("\n") == 1
-    # What a test beside this one runs is a living run's; what a run that could not begin leaves is nobody's.
+    # What a test beside this one runs is a living run's; what a run that could not begin leaves is of none.
     wait_for(lambda: sandboxes(THIS_CENTURY) - before <= of_living_runs(), "what this run made is gone")
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
 
@@ -132,7 +132,7 @@ def test_a_watch_goes_on_in_part(tmp_path: Path, place: str, host: tuple[str, ..
 
 
 def test_a_soft_limit_is_raised_to_what_is_needed(tmp_path: Path, place: str) -> None:
-    """The hard one suffices: nobody need be told."""
+    """The hard one suffices: nothing is reported."""
     done = pinproof(tmp_path, place, LITTLE_ROOM, "watch")
 
     assert done.returncode in (0, 3), done.stderr
@@ -180,7 +180,7 @@ def test_a_foreign_namespace_is_said_in_one_line(tmp_path: Path, place: str, hos
 
 @pytest.mark.parametrize("mount", ["the host's", "its own"])
 def test_a_part_of_the_cgroup_tree_is_said_in_one_line(tmp_path: Path, place: str, mount: str) -> None:
-    """Paths and levels would not be the kernel's: a pod outside would be nobody's."""
+    """Paths and levels would not be the kernel's: a pod outside would have no owner."""
     unified = str(detect().unified)
     inside = (*INSIDE, unified, place, *((*REMOUNTED, unified) if mount == "its own" else ()))
     refused(pinproof(tmp_path, place, inside, "watch"), "part of the cgroup tree")

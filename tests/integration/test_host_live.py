@@ -78,7 +78,7 @@ def test_environment_of_this_machine() -> None:
 
 
 def test_a_scope_is_systemds_by_its_mark_alone() -> None:
-    """On the real cgroup file system: a directory named as a scope is nobody's until it has systemd's attribute."""
+    """On the real cgroup file system: a directory named as a scope has no manager until it has systemd's attribute."""
     hierarchy = cgroupfs.detect()
     with cgroup(f"pinproof-test-{os.getpid()}.scope") as name:
         before = cgroupfs.read_files(hierarchy, name, 0).manager

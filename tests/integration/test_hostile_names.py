@@ -93,7 +93,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 
 def free_port() -> int:
-    """Return a port that nobody uses now."""
+    """Return a port that is free now."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
@@ -117,8 +117,8 @@ def test_every_byte_in_a_name_reaches_every_rendering(tmp_path: Path) -> None:
     port = free_port()
     with made(parent, claim, pods, pod, stranger) as (_, in_claim, _, in_pod, outside), contextlib.ExitStack() as stack:
         tids = {
-            who: stack.enter_context(spinning(COMM, cpu, directory))
-            for who, cpu, directory in (
+            name: stack.enter_context(spinning(COMM, cpu, directory))
+            for name, cpu, directory in (
                 ("escaper", ONLINE[1], in_claim),
                 ("pod", ONLINE[0], in_pod),
                 ("stranger", ONLINE[0], outside),
@@ -162,8 +162,8 @@ def check_evidence(saved: Path, tids: dict[str, int], claim: bytes, pod: bytes, 
     """What was saved is UTF-8 JSON, and gives back the bytes that the kernel was given."""
     evidence = json.loads((saved / "evidence.json").read_bytes().decode())
     intruders = {row["tid"]: row for row in evidence["intruders"]}
-    for who, cgroup, owner in (("pod", pod, "foreign-pod"), ("stranger", stranger, "system")):
-        row = intruders[tids[who]]
+    for name, cgroup, owner in (("pod", pod, "foreign-pod"), ("stranger", stranger, "system")):
+        row = intruders[tids[name]]
         assert (names.raw(row["cgroup"]), names.raw(row["comm"]), row["owner"]) == (cgroup, COMM, owner)
     offender = next(row for row in evidence["offenders"] if row["tid"] == tids["escaper"])
     assert names.raw(offender["comm"]) == COMM
@@ -185,8 +185,8 @@ def check_renderings(saved: Path, folder: Path) -> None:
     assert spelt in run("report", str(saved))[1]
     target = folder / "out.json"
     run("report", str(saved), "--format", "json", "--output", str(target))
-    offenders = [who for one in json.loads(target.read_text())["verdicts"] for who in one["offenders"]]
-    assert COMM in {names.raw(who["comm"]) for who in offenders}
+    offenders = [row for one in json.loads(target.read_text())["verdicts"] for row in one["offenders"]]
+    assert COMM in {names.raw(row["comm"]) for row in offenders}
     assert run("compare", str(saved), str(saved))[0] == 0
 
 

@@ -30,13 +30,13 @@ def test_events_among_others_arrive() -> None:
             time.sleep(0.001)
 
     assert [(event.cpu, event.online) for event in monitor.events] == [(0, False), (0, True)]
-    assert called == [1, 1], "whoever waits for events is woken"
+    assert called == [1, 1], "what waits for events is woken"
     assert monitor.events[0].at_ns <= monitor.events[1].at_ns
     assert monitor.blind is None
 
 
 def test_synthetic_events_are_no_evidence() -> None:
-    """What somebody writes into a uevent file is not hotplug and is left out."""
+    """What a program writes into a uevent file is not hotplug and is left out."""
     with HotplugMonitor() as monitor:
         if monitor.blind is not None:
             pytest.skip(monitor.blind)

@@ -155,7 +155,7 @@ def test_a_fault_outlives_its_maker_until_cleanup(live: LiveSandbox, fault: str)
 
 
 @needs_two_cpus
-def test_what_somebody_else_wrote_meanwhile_is_left_alone(live: LiveSandbox) -> None:
+def test_what_another_program_wrote_meanwhile_is_left_alone(live: LiveSandbox) -> None:
     """A file that a third party has written since is theirs: it is named, and not overwritten."""
     target = target_of(live, "weight-reset")
     with (
@@ -172,7 +172,7 @@ def test_what_somebody_else_wrote_meanwhile_is_left_alone(live: LiveSandbox) -> 
 def test_foreign_cgroups_need_consent() -> None:
     """A cgroup that is no sandbox of ours is refused without consent, in one line, and nothing is made."""
     with (
-        cgroup(f"somebody-{os.getpid()}") as foreign,
+        cgroup(f"not-ours-{os.getpid()}") as foreign,
         pytest.raises(InputError, match="--i-know-this-breaks-isolation"),
         planted(Injection(fault="cpuset-write", targets=(foreign,)), run_id="inject-foreign"),
     ):

@@ -1,4 +1,4 @@
-"""A failure of the field about a device: its interrupt comes to a CPU that somebody owns."""
+"""A failure of the field about a device: its interrupt comes to a CPU that has an owner."""
 
 from __future__ import annotations
 

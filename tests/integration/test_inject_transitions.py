@@ -87,7 +87,7 @@ def test_create_and_delete_are_transitions(ledger: Ledger) -> None:
 def test_shrink_and_grow_are_transitions_without_violation(ledger: Ledger) -> None:
     """A busy container follows its set through both directions; each change has a window of its own.
 
-    It has the lowest weight: one of that of everybody on both CPUs may starve all else (docs/facts.md K34).
+    It has the lowest weight: one of the usual weight on both CPUs may starve all else (docs/facts.md K34).
     """
     loads = (WorkloadKind.SPIN, WorkloadKind.AFFINITY_ESCAPER)
     busy = container("web", *loads, threads=2, cpus=ONLINE, shares=MIN_SHARES)
@@ -133,7 +133,7 @@ def test_only_watched_claims_restart(ledger: Ledger) -> None:
     with (
         observing(ClaimSet(claims=()), ledger=ledger) as observer,
         pytest.raises(InputError, match="not watched"),
-        observer.restarting("nobody"),
+        observer.restarting("absent"),
     ):
         done.append(1)
     assert not done

@@ -1,4 +1,4 @@
-"""A pod's task by its v1 cpuset alone, on an exclusive CPU: its runtime does not join v2, or somebody moved it."""
+"""A pod's task by its v1 cpuset alone, on an exclusive CPU: its runtime does not join v2, or it was moved."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HALF_AN_INTERVAL_NS = 5_000_000
 """Of those that the programs here work at a time: none is lost."""
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(len(ONLINE) < 2, reason="needs a CPU that nobody may use"),
+    pytest.mark.skipif(len(ONLINE) < 2, reason="needs a CPU that no claim may use"),
     pytest.mark.skipif(cgroupfs.detect().is_v2("cpuset"), reason="there is one hierarchy: cpusets are in v2"),
 ]
 

@@ -1,4 +1,4 @@
-"""Who was on an exclusive CPU without a claim: by where the task was at that moment, not by its first microsecond.
+"""The owner of a task on an exclusive CPU: by where the task was at that moment, not by its first microsecond.
 
 A runtime starts a pod's process outside of the pod's cgroup, moves it in, and lets it become another program.
 """
@@ -21,7 +21,7 @@ from tests.integration.probe_lab import wait_for
 from toolkit.model.evidence import OwnerClass
 from toolkit.model.verdict import Outcome
 
-pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="needs a CPU that nobody may use")]
+pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="needs a CPU that no claim may use")]
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_moved_from_the_claim_to_a_foreign_pod(node: Node, mover: Path) -> None:
     ids=["rename", "exec"],
 )
 def test_the_last_name_is_named(node: Node, mover: Path, then: str, name: str) -> None:
-    """Not the one of its first microsecond: ``runc:[2:INIT]`` is nobody's workload."""
+    """Not the one of its first microsecond: ``runc:[2:INIT]`` is no workload."""
     script = f"fork {{ name runc:[2:INIT] put {procs(node.evil)} 0 pin {OUT} burn 2000 nap 1000 {then} }}"
     evidence, _, perf, _ = play(node, mover, script)
     found = [row for row in evidence.intruders if row.owner is POD]
@@ -125,7 +125,7 @@ def test_the_last_name_is_named(node: Node, mover: Path, then: str, name: str) -
 
 
 def test_the_last_name_of_an_offender_is_named(node: Node, mover: Path) -> None:
-    """The same for who leaves its claim's CPUs."""
+    """The same for a task that leaves its claim's CPUs."""
     script = f"fork {{ name runc:[2:INIT] put {procs(node.db)} 0 pin {IN} burn 2000 nap 1000 exec work 20000 nap 100 }}"
     with Mover(mover, f"pin {IN} ready {script} tell") as run:
         node.observer.open_window()

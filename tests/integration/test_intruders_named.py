@@ -1,6 +1,6 @@
 """A container that came and went in one window: what ran in its cgroup before it was watched is named by that cgroup.
 
-Its path could not be found any more when the window ends; who it was decides whether it was allowed there.
+Its path could not be found any more when the window ends; which it was decides whether it was allowed there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toolkit.model.evidence import OwnerClass
 
 ONLINE = sorted(os.sched_getaffinity(0))
 IN, OUT = ONLINE[0], ONLINE[-1]
-pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="needs a CPU that nobody may use")]
+pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="needs a CPU that no claim may use")]
 
 
 def test_a_cgroup_that_was_a_claims_is_named_when_it_is_gone(ledger: Ledger, mover: Path) -> None:

@@ -26,7 +26,7 @@ from tests.integration.perf_account import HiddenThreads, PerfAccount
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Outcome
 
-pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="needs a CPU that nobody may use")]
+pytestmark = [pytest.mark.integration, pytest.mark.skipif(len(ONLINE) < 2, reason="needs a CPU that no claim may use")]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def node(ledger: Ledger) -> Iterator[Node]:
 
 
 def free_tid() -> int:
-    """Return a thread id that nobody has and nobody will get soon."""
+    """Return a thread id that no task has and none will get soon."""
     limit = int(Path("/proc/sys/kernel/pid_max").read_text())
     last = int(Path("/proc/sys/kernel/ns_last_pid").read_text())
     start = (last + limit // 2) % (limit - 1000) + 500
@@ -98,13 +98,13 @@ def test_a_thread_id_used_twice_in_one_place_is_two_tasks(node: Node, mover: Pat
 
 
 def test_a_thread_id_of_a_dead_member_says_nothing(node: Node, mover: Path) -> None:
-    """A member of the claim dies; a task of nobody's gets its number: no member, and an intruder like any other."""
+    """A member of the claim dies; a task of no claim gets its number: no member, and an intruder like any other."""
     tid = free_tid()
     member = f"tidinto {tid} {procs(node.db).parent} {{ pin {OUT} work 30000 }}"
-    nobody = f"tid {tid} {{ name nobody pin {OUT} work 60000 }}"
-    evidence, (first, second), lost_ns, hidden = one_after_the_other(node, mover, tid, member, nobody)
+    stranger = f"tid {tid} {{ name stranger pin {OUT} work 60000 }}"
+    evidence, (first, second), lost_ns, hidden = one_after_the_other(node, mover, tid, member, stranger)
     (row,) = rows(evidence, tid)
-    assert (row.owner, row.comm) == (SYSTEM, "nobody")
+    assert (row.owner, row.comm) == (SYSTEM, "stranger")
     own = sum(use.run_ns for use in evidence.cpu_use if use.claim == "db" and use.cpu == OUT)
     # A task inside its set is not looked up at each switch: what hidden threads took before it is in its run time.
     near(own, first, lost_ns, hidden.run_ns)

@@ -68,7 +68,7 @@ def test_a_cgroup_that_is_made_anew_is_seen(place: tuple[Path, str, str]) -> Non
 
 
 def test_a_cgroup_that_is_renamed_is_seen(place: tuple[Path, str, str]) -> None:
-    """Only v1 allows it: the old one's files stay readable for who has them open."""
+    """Only v1 allows it: the old one's files stay readable where they are open."""
     folder, file, text = place
     if HIERARCHY.is_v2("cpu"):
         pytest.skip("a v2 cgroup cannot be renamed")

@@ -96,7 +96,7 @@ def executed(program: Path, door: Path, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", ["web", "pod"])
-def test_who_was_moved_out_is_still_of_its_claim(node: Node, mover: Path, tmp_path: Path, place: str) -> None:
+def test_a_task_that_was_moved_out_is_still_of_its_claim(node: Node, mover: Path, tmp_path: Path, place: str) -> None:
     """With its children, in the window of the move and in the next; put back it is a member again."""
     inside = getattr(node, place)
     expected = (OwnerClass.CLAIM, "web") if place == "web" else (OwnerClass.FOREIGN_POD, "")
@@ -134,7 +134,7 @@ def test_who_was_moved_out_is_still_of_its_claim(node: Node, mover: Path, tmp_pa
         assert f"(pid {os.getpid()}" in text.reason
 
 
-def test_who_comes_and_goes_by_itself_is_a_visit(node: Node, mover: Path) -> None:
+def test_a_task_that_comes_and_goes_by_itself_is_a_visit(node: Node, mover: Path) -> None:
     """As runtimes do, with one program: what it runs then is a system task's, and no claim is broken; nor is what it
     bears the claim's.
     """
@@ -152,9 +152,9 @@ def test_who_comes_and_goes_by_itself_is_a_visit(node: Node, mover: Path) -> Non
 
 
 @HYBRID
-def test_who_has_the_claims_v1_cpuset_alone_is_the_claims(node: Node, mover: Path) -> None:
+def test_a_task_that_has_the_claims_v1_cpuset_alone_is_the_claims(node: Node, mover: Path) -> None:
     """A runtime that never joins v2: what its processes run on another's own CPU is not a system task's, however short
-    each lives; who was born there counts from its first interval on.
+    each lives; one that was born there counts from its first interval on.
     """
     name = f"{(node.claims.pods_root or '').strip('/')}/only-v1"
     with (

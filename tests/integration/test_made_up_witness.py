@@ -1,4 +1,4 @@
-"""A witness that nobody outside this file has heard of is composed into an observer by its name in the list alone."""
+"""A witness that this file alone knows is composed into an observer by its name in the list alone."""
 
 from __future__ import annotations
 

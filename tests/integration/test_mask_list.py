@@ -44,7 +44,7 @@ def begin(cpu, policy, name):
     os.sched_setscheduler(0, policy, os.sched_param(0))
     if name:
         ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
-    os.write(1, b"%d\\n" % threading.get_native_id())  # in one piece, whoever else writes
+    os.write(1, b"%d\\n" % threading.get_native_id())  # in one piece, whatever else writes
     forever.wait()
 input()
 for cpu, policy, name in eval(sys.argv[1]):
@@ -104,7 +104,7 @@ def listed(ledger: Ledger) -> dict[int, TaskMasks]:
 
 @pytest.mark.beside
 def test_threads_are_as_they_are(ledger: Ledger) -> None:
-    """Masks, policy, process and name of each thread of two claims, one of them below the other; nobody else's."""
+    """Masks, policy, process and name of each thread of two claims, one of them below the other; of no other cgroup."""
     kinds = [(cpu, os.SCHED_OTHER, b"") for cpu in ONLINE]
     kinds += [(-1, os.SCHED_BATCH, COMM[:15]), (-1, os.SCHED_IDLE, b"idle")]
     with cgroup(f"pinproof-list-{os.getpid()}") as outer:
@@ -136,7 +136,7 @@ def test_threads_are_as_they_are(ledger: Ledger) -> None:
 
 @pytest.mark.beside
 def test_an_exited_leader_is_said_to_be_exiting(ledger: Ledger) -> None:
-    """A process that nobody has waited for is in the list, and no evidence of anything."""
+    """A process that has not been waited for is in the list, and no evidence of anything."""
     with cgroup(f"pinproof-zombie-{os.getpid()}") as path:
         claims = ClaimSet(claims=(Claim(name="a", cgroup=path, cpus=HERE),))
         process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)

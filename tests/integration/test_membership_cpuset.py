@@ -1,6 +1,6 @@
 """Where cpusets are in a v1 hierarchy a task joins twice, its identity and its cpuset, in whichever order.
 
-A joining is complete with the later of the two, if the second comes within the patience, or later where somebody was
+A joining is complete with the later of the two, if the second comes within the patience, or later where a process was
 moving the task in; a task that never joins the cpuset is a member from the first. Nothing else is forgiven.
 """
 
@@ -152,7 +152,7 @@ def test_cpuset_late_and_escaping(observer: Observer, place: Place, mover: Path)
 
 @wide
 def test_cpuset_comes_too_late(observer: Observer, place: Place, mover: Path) -> None:
-    """Who has run outside for longer than the patience is completed by no cpuset: all of it was outside."""
+    """What has run outside for longer than the patience is completed by no cpuset: all of it was outside."""
     patience_us = observer.options.pending_ms * 1000
     late = f"enter {place.identity} work {2 * patience_us} put {place.cpuset} 0 leave {home(os.getpid())}"
     evidence, account, perf = play(observer, mover, f"pin {IN} fork {{ pin {OUT} {late} }}")
@@ -191,7 +191,7 @@ def test_leaves_without_ever_joining_the_cpuset(observer: Observer, place: Place
 
 @wide
 def test_another_cpuset_completes_nothing(observer: Observer, place: Place, mover: Path) -> None:
-    """Joining somebody else's cpuset is no joining of the claim's."""
+    """Joining another cgroup's cpuset is no joining of the claim's."""
     with cpuset(f"{place.path}-other", CpuSet.of(ONLINE)) as other:
         stay = f"pin {OUT} enter {place.identity} burn 2000 put {other} 0 burn 2000 leave {home(os.getpid())}"
         evidence, account, perf = play(observer, mover, f"times 20 {{ {stay} }} put {place.cpuset_home} 0")
@@ -266,7 +266,7 @@ def test_a_process_is_moved_thread_by_thread(observer: Observer, place: Place, m
 
 @narrow
 def test_a_thread_ends_before_its_turn(observer: Observer, place: Place, mover: Path) -> None:
-    """Healthy: the same, where one thread ends before anybody moves it."""
+    """Healthy: the same, where one thread ends before it is moved."""
     tasks = place.cpuset.parent / "tasks"
     thread = f"thread {{ pin {OUT} raise 1 await 2 burn 2000 raise 3 }}"
     joins = f"{thread} await 1 put {place.identity} 0 raise 2 await 3 wait nap 3000 put {tasks} 0"
@@ -277,7 +277,7 @@ def test_a_thread_ends_before_its_turn(observer: Observer, place: Place, mover: 
 
 @narrow
 @pytest.mark.parametrize("order", ["before", "after"])
-def test_a_leader_that_joins_takes_nobody_with_it(observer: Observer, place: Place, mover: Path, order: str) -> None:
+def test_a_leader_that_joins_takes_no_thread_with_it(observer: Observer, place: Place, mover: Path, order: str) -> None:
     """A worker that is left outside is outside, whether its leader joins the cpuset before or after that."""
     tasks = place.cpuset.parent / "tasks"
     thread = f"thread {{ pin {OUT} raise 1 await 2 start burn 3000 done raise 3 nap 20000 }}"
@@ -299,7 +299,7 @@ def test_a_leader_that_joins_takes_nobody_with_it(observer: Observer, place: Pla
 def test_a_claim_is_added_in_the_middle_of_a_joining(
     observer: Observer, place: Place, mover: Path, comes: bool
 ) -> None:
-    """Who has the identity by then, and not the cpuset, may be joining; without the cpuset it was a member."""
+    """A task with the identity by then, and not the cpuset, may be joining; without the cpuset it was a member."""
     observer.remove_claim("db")
     last = f"put {place.cpuset} 0" if comes else f"put {home(os.getpid())} 0"
     joins = f"put {place.identity} 0 tell work 2000 nap 300000 work 2000 {last} tell put {home(os.getpid())} 0"

@@ -1,6 +1,6 @@
-"""Moved by others while they spin: each moment is judged by where the task was then, whoever moved it, however short.
+"""Moved by others while they spin: each moment is judged by where the task was then, whatever moved it, however short.
 
-Who spins never switches, so nothing cuts its interval but what the ledger knows of the moves.
+What spins never switches, so nothing cuts its interval but what the ledger knows of the moves.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def place(observer: Observer) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def beside() -> Iterator[None]:
-    """Who moves is on the other CPU: waking up there cuts nobody's interval."""
+    """What moves them is on the other CPU: waking up there cuts no interval of theirs."""
     os.sched_setaffinity(0, {IN})
     yield
     os.sched_setaffinity(0, set(ONLINE))
@@ -70,7 +70,7 @@ def _ran(clock: PerfAccount, since_ns: int) -> bool:
 
 @pytest.mark.parametrize(("count", "inside_s"), [(40, 0.002), (200, 0.0003), (3, 0.1), (1, 0.004)])
 def test_moved_in_while_spinning(observer: Observer, place: str, mover: Path, count: int, inside_s: float) -> None:
-    """Each stay is time outside; before, between and after them it is nobody's of ours."""
+    """Each stay is time outside; before, between and after them it is of no claim."""
     with Mover(mover, f"pin {OUT} ready forever") as run, PerfAccount(run.pid, OUT, observer) as clock:
         back, pid = home(run.process.pid), str(run.process.pid)
         observer.open_window()
@@ -94,7 +94,7 @@ def test_moved_in_while_spinning(observer: Observer, place: str, mover: Path, co
     # Time outside begins at the task's arrival; what this kernel's hidden threads took before it is in its run time.
     assert use.out_of_set_ns <= use.run_ns
     assert stays.account.agrees(use.run_ns, lost_ns, hidden_ns), (use, stays.account)
-    # Somebody else may want the CPU in between: each of those ends an interval, too. By perf's count, since the ledger
+    # Another task may want the CPU in between: each of those ends an interval, too. By perf's count, since the ledger
     # knows the task's arrival after a thread that this kernel hides from its tracepoint, but counts no switch there.
     # A stay whose task such a thread had interrupted when it was moved out has no interval that the ledger knows.
     missed = clock.missed(use.switches, switched_out=stays.switched_out)
@@ -228,12 +228,12 @@ def test_children_are_born_while_their_parent_is_moved(observer: Observer, place
     lost_ns = stays.lost_ns(use.switches, died=len(children))
     assert stays.account.low_ns - slack - lost_ns <= use.out_of_set_ns <= stays.account.high_ns + slack
     # A sixth of what 300 children worked for 1 ms each, so that something is left when all of that is taken off: on a
-    # busy machine most of it is worked while somebody waits for a move to be done.
+    # busy machine most of it is worked while the test waits for a move to be done.
     assert stays.account.low_ns > 50_000_000
     assert len(children) > 20
 
 
-def test_moved_out_for_good_is_nobodys(observer: Observer, place: str, mover: Path) -> None:
+def test_moved_out_for_good_is_of_no_claim(observer: Observer, place: str, mover: Path) -> None:
     """A task that spins on outside after it was moved out of the claim is not counted any more."""
     with Mover(mover, f"pin {OUT} ready forever") as run, TaskClock(run.process.pid, OUT) as clock:
         back, pid = home(run.process.pid), str(run.process.pid)
@@ -275,7 +275,7 @@ def test_a_move_says_when_it_began(observer: Observer, place: str, moving: Movin
 
 @pytest.mark.skipif(cgroupfs.detect().is_v2("cpuset"), reason="a cpuset of v2 has its parent's CPUs")
 def test_a_move_that_the_kernel_refuses_is_over(place: str, moving: Moving) -> None:
-    """To a cpuset without CPUs: it began, and nobody waits for its word."""
+    """To a cpuset without CPUs: it began, and nothing waits for its word."""
     with subprocess.Popen(["sleep", "60"]) as sleeper, cpuset(place, CpuSet()) as without_cpus:
         with pytest.raises(OSError, match="No space left on device"):
             without_cpus.write_text(str(sleeper.pid))

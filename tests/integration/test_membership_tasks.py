@@ -131,7 +131,7 @@ def test_exec_right_after_joining(observer: Observer, place: str, mover: Path, b
 
 
 def test_exit_right_after_joining(observer: Observer, place: str, mover: Path) -> None:
-    """Who joins outside and exits at once was outside: its record is gone when anybody looks."""
+    """A task that joins outside and exits at once was outside: its record is gone when it is looked for."""
     script = f"times 50 {{ fork {{ pin {OUT} enter {procs(place)} done }} }}"
     evidence, account, perf, _ = play(observer, mover, f"pin {IN} {script}")
     use = total(evidence)
@@ -146,7 +146,7 @@ def test_exit_right_after_joining(observer: Observer, place: str, mover: Path) -
 
 
 def test_exit_right_after_leaving(observer: Observer, place: str, mover: Path) -> None:
-    """What a task does between its leaving and its death is nobody's; what it did inside stays."""
+    """What a task does between its leaving and its death is of no claim; what it did inside stays."""
     script = f"fork {{ pin {OUT} enter {procs(place)} burn 1000 leave {home(os.getpid())} burn 1000 }}"
     evidence, account, perf, _ = play(observer, mover, f"pin {IN} times 30 {{ {script} }}")
     use = total(evidence)

@@ -29,7 +29,7 @@ def place() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def beside() -> Iterator[None]:
-    """Who moves is on the other CPU: waking up there cuts nobody's interval."""
+    """What moves them is on the other CPU: waking up there cuts no interval of theirs."""
     os.sched_setaffinity(0, {IN})
     yield
     os.sched_setaffinity(0, set(ONLINE))
@@ -37,7 +37,7 @@ def beside() -> Iterator[None]:
 
 @contextlib.contextmanager
 def threaded(path: str, *names: str) -> Iterator[list[Path]]:
-    """Make threaded cgroups below a cgroup; they are empty at the end, because who was there was killed."""
+    """Make threaded cgroups below a cgroup; they are empty at the end, because what was there was killed."""
     directories = [cgroupfs.identity_dir(cgroupfs.detect(), path) / name for name in names]
     for directory in directories:
         directory.mkdir()

@@ -23,7 +23,7 @@ IN, OUT = ONLINE[0], ONLINE[-1]
 def ring_allowed() -> bool:
     """Whether this kernel has io_uring, and lets root use it."""
     path = Path("/proc/sys/kernel/io_uring_disabled")
-    # Since 6.6; before, it is there unless somebody left it out.
+    # Since 6.6; before, it is there unless the kernel was built without it.
     return (
         path.read_text().strip() != "2" if path.exists() else " io_uring_setup\n" in Path("/proc/kallsyms").read_text()
     )
@@ -81,7 +81,7 @@ def test_kernel_made_threads_are_their_process(
     complete(evidence)
     # 20 us for each of the requests, or 5 %.
     slack = max(0.05 * on_cpu, 200_000)
-    # Their last switches are not perf's: it lets go of who dies first.
+    # Their last switches are not perf's: it lets go of what dies first.
     lost_ns = perf.lost_ns(switches_on(evidence, OUT), died=len({row.tid for row in evidence.offenders}))
     assert on_cpu > 5_000_000
     assert on_cpu - slack - lost_ns <= use.out_of_set_ns <= on_cpu + slack, (use, on_cpu, lost_ns)
@@ -137,7 +137,7 @@ def id_of_the_gone(mover: Path, how: str) -> int:
 def test_a_worker_has_the_id_of_a_task_that_has_gone(observer: Observer, place: str, mover: Path, gone: str) -> None:
     """It is another task: what it runs outside is outside, and it is cut where its process is moved."""
     script = f"put {procs(place)} 0 pin {IN} tell workers {OUT} 4 tell workers {OUT} 100 tell"
-    for _ in range(20):  # somebody else may be quicker
+    for _ in range(20):  # another task may be quicker
         with Mover(mover, f"pin {IN} ready {script}") as run, PerfAccount(run.pid, OUT, observer) as perf:
             observer.open_window()
             run.go()

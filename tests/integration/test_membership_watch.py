@@ -132,9 +132,9 @@ def test_a_broken_claim_has_failed(broken: Said, claim: str) -> None:
     assert broken.code == 1
     measures = verdict["measures"]
     outside_ns = measures["out_of_set_ns"]
-    # One whole stay at least: how many there are depends on who else wants the CPU.
+    # One whole stay at least: how many there are depends on what else wants the CPU.
     assert claim == "ring" or outside_ns >= 500_000
-    # Nobody's joining forgives what was done before.
+    # No joining forgives what was done before.
     assert measures.get("transition_ns", 0) <= 0.05 * outside_ns
 
 

@@ -63,7 +63,7 @@ def test_by_rule_a_node_has_few_series(tmp_path: Path, claims: Path) -> None:
 
 
 def test_by_claim_each_has_its_series(tmp_path: Path, claims: Path) -> None:
-    """The option: whoever asks for it gets the names."""
+    """The option: an operator who asks for it gets the names."""
     found = series(tmp_path, claims, "--metrics-detail", "claim")
     print(f"{len(found)} series by claim")
     assert {f"c{number}" for number in range(CLAIMS)} <= {one.get("claim") for one in found}

@@ -88,7 +88,7 @@ def counted(values: Iterator[Item], most: int) -> Iterator[Item]:
 
 
 def assert_clean(evidence: Evidence) -> None:
-    """No interval outside, nobody named, nothing lost."""
+    """No interval outside, no task named, nothing lost."""
     outside = [row for row in evidence.cpu_use if row.out_of_set_switches or row.out_of_set_ns]
     assert (outside, evidence.offenders) == ([], ())
     assert (evidence.coverage.lost_events, evidence.coverage.map_full, evidence.coverage.missed_runs) == (0, 0, 0)
@@ -103,7 +103,7 @@ def switches(evidence: Evidence) -> int:
 def test_cpuset_changes_under_full_load_are_transitions(ledger: Ledger) -> None:
     """Shrink, grow and move to disjoint CPUs, again and again: no violation, and every change is recorded.
 
-    The load is on both CPUs, with the lowest weight: with that of everybody a run took 1.2 to 101 s on Linux 6.18.44,
+    The load is on both CPUs, with the lowest weight: with the usual one a run took 1.2 to 101 s on Linux 6.18.44,
     while nothing else ran (docs/facts.md K34); with this one 30 runs took 1.3 to 1.5 s.
     """
     one, two = CpuSet.of([ONLINE.first()]), ONLINE - CpuSet.of([ONLINE.first()])
@@ -131,7 +131,7 @@ def test_cpuset_changes_under_full_load_are_transitions(ledger: Ledger) -> None:
 def test_container_starts_and_stops_raise_no_alarm(runtime: str, ledger: Ledger) -> None:
     """Containers come and go beside a busy one; their first and last moments are no violations."""
     mine = CpuSet.of([max(ONLINE)])
-    # Of the lowest weight it still uses every moment that nobody else does; with an equal one a start takes seconds.
+    # Of the lowest weight it still uses every moment that nothing else does; with an equal one a start takes seconds.
     busy = one_each(WorkloadKind.SWITCH, WorkloadKind.SPIN, shares=MIN_SHARES)
     with (
         sandbox(busy, run_id=f"alarm-{runtime}") as live,

@@ -97,7 +97,7 @@ def test_limits_of_the_process(tmp_path: Path, empty_claims: Path, limit: int, v
 
 
 @pytest.mark.parametrize("stdout", ["gone", "full"])
-def test_a_run_is_saved_where_nobody_reads(tmp_path: Path, empty_claims: Path, stdout: str) -> None:
+def test_a_run_is_saved_where_nothing_reads(tmp_path: Path, empty_claims: Path, stdout: str) -> None:
     """What cannot be printed is on the disk."""
     if stdout == "full":
         write = os.open("/dev/full", os.O_WRONLY)

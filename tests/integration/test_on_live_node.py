@@ -1,4 +1,4 @@
-"""A node at work is not loaded: refused with exit code 4, and where somebody insists only the other CPUs are used."""
+"""A node at work is not loaded: refused with exit code 4, and where its user insists only the other CPUs are used."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ workloads:
 
 @pytest.fixture
 def owned() -> Iterator[int]:
-    """The CPU that somebody's process is pinned to, by a cgroup."""
+    """The CPU that a process of the node's is pinned to, by a cgroup."""
     if cpuset_mount() is None:
         pytest.skip("cpusets are in the v2 hierarchy: the lab's guests have them")
     online = read_topology().online
@@ -80,8 +80,8 @@ def test_a_node_at_work_is_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["one.yaml"]
 
 
-def test_who_insists_gets_the_cpus_that_nobody_owns(owned: int, tmp_path: Path) -> None:
-    """Its tasks run on the others, although nobody promised the container a set."""
+def test_a_user_who_insists_gets_the_cpus_without_owner(owned: int, tmp_path: Path) -> None:
+    """Its tasks run on the others, although the container was promised no set."""
     scenario, runs = tmp_path / "one.yaml", tmp_path / "runs"
     scenario.write_text(SCENARIO)
     done = run("run", scenario, "--on-live-node", "--duration", 1, "--output", runs)
@@ -117,7 +117,7 @@ def promised(tmp_path: Path) -> Iterator[int]:
 
 
 def test_a_kubelets_node_is_work_before_any_pod_runs(promised: int, tmp_path: Path) -> None:
-    """Refused in one line; who insists loads what its state file gives to nobody."""
+    """Refused in one line; a user who insists loads what its state file gives to no container."""
     scenario, runs = tmp_path / "one.yaml", tmp_path / "runs"
     scenario.write_text(SCENARIO)
     refused = run("run", scenario, "--output", runs)

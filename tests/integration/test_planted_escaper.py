@@ -46,7 +46,7 @@ def test_the_rounds_of_an_escaper_are_counted() -> None:
         assert first is not None
         wait_for(lambda: (escaper.rounds() or 0) >= first + ROUNDS, "two rounds")
 
-        # One part of it may have begun before. A count of sleeps would run ahead: who is moved sleeps meanwhile.
+        # One part of it may have begun before. A count of sleeps would run ahead: what is moved sleeps meanwhile.
         before, began_ns = escaper.rounds() or 0, time.monotonic_ns()
         wait_for(lambda: (escaper.rounds() or 0) >= before + MANY, "many rounds")
         least_ns = (MANY - 1) * (len(online) + 1) * HOP_NS

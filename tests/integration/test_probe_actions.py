@@ -47,7 +47,7 @@ def tracing() -> Iterator[Ledger]:
 
 
 def test_seven_moves_are_seven_rows(ledger: Ledger) -> None:
-    """In, out and inside: who moved whom from where to where, in order; a stranger's moves are not reported."""
+    """In, out and inside: what moved which task from where to where, in order; a stranger's moves are not reported."""
     with cgroup(f"pinproof-moves-{os.getpid()}") as path, sleeper() as child, sleeper() as stranger:
         for name in ("claim", "claim/below", "outside"):
             cgroupfs.identity_dir(cgroupfs.detect(), f"{path}/{name}").mkdir()
@@ -81,7 +81,7 @@ def test_seven_moves_are_seven_rows(ledger: Ledger) -> None:
 
 
 def test_23_calls_are_23_rows(tracing: Ledger) -> None:
-    """Affinity changes of a claim's task by somebody else, by itself, and one refused: mask, caller, answer."""
+    """Affinity changes of a claim's task by another process, by itself, and one refused: mask, caller, answer."""
     last = CpuSet.of([ONLINE[-1]])
     with cgroup(f"pinproof-affinity-{os.getpid()}") as path, sleeper() as child:
         join(path, child.pid)

@@ -155,7 +155,7 @@ def test_time_on_a_cpu_without_timer_interrupts_is_told(planter: Path) -> None:
     missing = max(0.0, with_ticks.run_ns * hz / 1e9 - with_ticks.samples)
     assert with_ticks.samples > 0, "no tick came: the bound would hold for any standstill"
     assert with_ticks.standstill_ns <= 2 * gap_ns * (missing + 2)
-    # Who else runs there cuts what the hog did into pieces, and so do the ticks that came before the sampler was taken
+    # What else runs there cuts what the hog did into pieces, and so do the ticks that came before the sampler was taken
     # away; those that are too short to show are shorter than the gap.
     pieces = without.switches + without.samples + 3
     assert without.standstill_ns >= without.run_ns - pieces * gap_ns
@@ -192,7 +192,7 @@ def test_mask_change_is_transition_and_then_binds(planter: Path, ledger: Ledger)
     assert use.run_ns >= use.transition_ns + use.out_of_set_ns
 
 
-def test_watched_cpu_names_who_ran_there(planter: Path, ledger: Ledger) -> None:
+def test_watched_cpu_names_what_ran_there(planter: Path, ledger: Ledger) -> None:
     """A task without a claim on an exclusive CPU is an intruder with its class; the claim's own tasks are none."""
     with cgroup(f"pinproof-owner-{os.getpid()}") as path:
         claim = Claim(name="db", cgroup=path, cpus=CpuSet.of([ONLINE[-1]]), isolation=Isolation.CONTAINER)
@@ -215,7 +215,7 @@ def test_watched_cpu_names_who_ran_there(planter: Path, ledger: Ledger) -> None:
     assert found[stranger.process.pid].comm == "planter"
     assert owner.process.pid not in found
     assert {row.cpu for row in evidence.intruders} == {ONLINE[-1]}
-    assert 0 not in found, "the idle task is nobody"
+    assert 0 not in found, "the idle task is no intruder"
 
 
 def test_claims_that_cannot_be_watched_are_refused(ledger: Ledger) -> None:

@@ -62,7 +62,7 @@ def complete(evidence: Evidence) -> None:
 def no_transition(evidence: Evidence, perf: PerfAccount) -> None:
     """Assert that nothing was forgiven.
 
-    Who comes after a thread that this kernel hides from its tracepoints seems to have begun when that one did: a child
+    What comes after a thread that this kernel hides from its tracepoints seems to have begun when that one did: a child
     even before its birth, which is transition.
     """
     assert total(evidence).transition_switches <= perf.hidden.arrivals
@@ -111,7 +111,7 @@ def test_every_escape_is_counted_and_timed(
         assert seen.out_of_set_ns <= perf.on_cpu + tolerance + stolen
     elif not EMULATED:
         # perf stops counting before a task has died. What the scheduler charged goes on to the end, but leaves out
-        # what the host took; /proc/stat tells that to 10 ms. (What an emulated CPU does beside is charged to nobody.)
+        # what the host took; /proc/stat tells that to 10 ms. (What an emulated CPU does beside is charged to no task.)
         assert seen.out_of_set_ns <= truth.outside_ns + max(stolen, 10_000_000) + tolerance
     named = {row.comm for row in evidence.offenders}
     assert named == {"planter"}

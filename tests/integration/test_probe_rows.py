@@ -114,7 +114,7 @@ def test_all_claims_of_a_real_window(ledger: Ledger) -> None:
 
 
 def test_slots_are_short_from_when_a_quota_is_promised(ledger: Ledger) -> None:
-    """Where none is promised nobody judges them."""
+    """Where none is promised no rule judges them."""
     with sandbox(request(container("db", WorkloadKind.PULSE)), run_id=f"slots-{os.getpid()}") as live:
         (place,) = [one.cgroup for one in live.value.containers]
         claim = Claim(name="db", cgroup=place)
@@ -124,7 +124,7 @@ def test_slots_are_short_from_when_a_quota_is_promised(ledger: Ledger) -> None:
             def slots() -> list[int]:
                 return [row.length_ns for row in observer.snapshot().usage_bins]
 
-            wait_for(lambda: bool(slots()), "a slot that nobody judges")
+            wait_for(lambda: bool(slots()), "a slot that no rule judges")
             assert min(slots()) >= SELDOM_NS
             observer.promise(replace(claim, quota_us=50_000))
             wait_for(lambda: min(slots()) < SELDOM_NS, "a slot of a promised bandwidth")

@@ -1,4 +1,4 @@
-"""Writes to control files on the real kernel: who, when, what, and what the kernel answered; a flood is counted."""
+"""Writes to control files on the real kernel: writer, time, value and the kernel's answer; a flood is counted."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_write_has_its_author_time_value_and_answer(tracing: Ledger) -> None:
 
 
 def test_only_claims_cgroups_are_of_interest(tracing: Ledger) -> None:
-    """A cgroup without a claim, and one whose claim was removed, are nobody's; the removed one's writes stay."""
+    """A cgroup without a claim, and one whose claim was removed, are of no claim; the removed one's writes stay."""
     with both(f"pinproof-other-{os.getpid()}") as other, claimed("mine", tracing) as (mine, observer):
         write(CPU / other[1:] / FILE, "300")
         pid, *_ = write(CPU / mine[1:] / FILE, "301")
@@ -185,12 +185,12 @@ def test_a_flood_is_counted(tracing: Ledger) -> None:
 
 
 WITHOUT_FILES = tuple(one for one in WITNESSES if one is not Files)
-"""The reader of control files asks who was written to; where it does not, a test can."""
+"""The reader of control files asks what was written to; where it does not, a test can."""
 
 
 @contextlib.contextmanager
 def asking(name: str, ledger: Ledger) -> Iterator[tuple[str, WriteWitness]]:
-    """Make a cgroup with a claim, whose writes nobody asks about but the test."""
+    """Make a cgroup with a claim, whose writes the test alone asks about."""
     with (
         both(f"pinproof-{name}-{os.getpid()}") as path,
         observing(
@@ -212,7 +212,7 @@ def heard(witness: WriteWitness) -> set[str]:
     return found
 
 
-def test_who_was_written_to_is_known_at_once(tracing: Ledger) -> None:
+def test_what_was_written_to_is_known_at_once(tracing: Ledger) -> None:
     """By the program, or where the kernel refuses it by the kernel's notices: the cgroup itself, and one above it."""
     with asking("told", tracing) as (path, witness):
         assert witness.written() is not None
@@ -221,7 +221,7 @@ def test_who_was_written_to_is_known_at_once(tracing: Ledger) -> None:
             assert heard(witness) == {cgroup}
 
 
-def test_after_a_flood_nobody_relies_on_it(tracing: Ledger) -> None:
+def test_after_a_flood_nothing_relies_on_it(tracing: Ledger) -> None:
     """A record was dropped: for a while not every write is known, and all files are read once a second."""
     with asking("flood", tracing) as (path, witness):
         if witness.notices is not None:

@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes a real ``pinproof watch``: what is right, what is broken, and what nobody can see."""
+"""A real Prometheus scrapes a real ``pinproof watch``: what is right, what is broken, and what cannot be seen."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_scraped_by_a_real_prometheus(task: int, tmp_path: Path) -> None:
         for query in dashboard_queries("1m", (DASHBOARD,)):
             wait_for(lambda query=query: bool(server.query(query)) or any(n in query for n in MAY_BE_EMPTY), query, 30)
         for query in dashboard_queries("1m", (FLEET_DASHBOARD,)):
-            # Of a fleet in which nobody is missing most are empty; an answer that is an error ends the test.
+            # Of a fleet in which no node is missing most are empty; an answer that is an error ends the test.
             server.query(query)
         by_class = "pinproof_last_window * on (instance, job) group_left (hardware) pinproof_environment_info"
         wait_for_value(server, f"sum by (hardware, pinproof_last_window) ({by_class}) > 0")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.somebodys_cgroup import spinner
+from tests.integration.working_cgroup import spinner
 from toolkit.model.cpuset import CpuSet
 
 pytestmark = [

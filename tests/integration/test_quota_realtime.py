@@ -98,7 +98,7 @@ def edges_us() -> int:
     return 2 * QUOTA_US + len(os.sched_getaffinity(0)) * (slice_us + 2 * 10_000)
 
 
-@pytest.mark.beside  # a real-time task has its CPU, whoever else wants one
+@pytest.mark.beside  # a real-time task has its CPU, whatever else wants one
 @pytest.mark.parametrize("policy", ["fifo", "rr", "deadline"])
 def test_above_the_rate_it_fails_and_within_it_passes(policy: str, tmp_path: Path) -> None:
     """20 ms / 100 ms allow about 0.2 CPUs: 35 % of a CPU fail, and the task is named with its policy.
@@ -123,7 +123,7 @@ def test_above_the_rate_it_fails_and_within_it_passes(policy: str, tmp_path: Pat
 
 
 def test_beside_a_throttled_task_what_the_quota_gave_is_not_known(tmp_path: Path) -> None:
-    """A throttled CFS task at 20 % would pass alone; with a FIFO task's time in the sum nobody can say."""
+    """A throttled CFS task at 20 % would pass alone; with a FIFO task's time in the sum it is not known."""
     with (
         quota_cgroup(ABOVE) as hierarchy,
         load(hierarchy, ABOVE, "fifo", 0.001),

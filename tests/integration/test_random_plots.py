@@ -51,7 +51,7 @@ AGAIN = 2
 STRUCK = 0.001
 """Of the stays: 3 of 25,990 were measured wrong once in 28 minutes, none of them again in 30 repetitions."""
 LONG_STOP_S = 1.0
-"""A gap between two scans of the masks that nobody can call short."""
+"""A gap between two scans of the masks that is not short by any bound."""
 
 
 def undecided(said: Said, left: tuple[Left, ...]) -> list[str]:

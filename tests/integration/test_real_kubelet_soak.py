@@ -35,7 +35,7 @@ OWN = {"cpu": "1", "memory": "64Mi"}
 
 @dataclass
 class Churn:
-    """What somebody does to a node. ``pods``: by name, whether it has a CPU of its own."""
+    """What happens to a node. ``pods``: by name, whether it has a CPU of its own."""
 
     kubelet: RealKubelet
     dice: random.Random

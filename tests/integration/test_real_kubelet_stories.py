@@ -141,7 +141,7 @@ EVENTS: dict[str, Callable[[RealKubelet, Watch], None]] = {
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_what_happens_to_a_node_is_no_alarm(event: str, kubelet: RealKubelet, tmp_path: Path) -> None:
-    """A window in which nobody answers is undecided; none fails, and in the end all is passed again."""
+    """A window in which no answer comes is undecided; none fails, and in the end all is passed again."""
     with watching(kubelet, tmp_path / "w", WINDOW_S) as watch:
         kubelet.add("p", _own())
         watch.pass_windows(1)

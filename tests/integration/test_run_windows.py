@@ -42,7 +42,7 @@ def failures(run: Run) -> list[str]:
 
 
 def test_a_fault_taints_its_window(tmp_path: Path, kept: Prepared) -> None:
-    """A cpuset that somebody widens and puts back in the second of three windows fails that window, and the run."""
+    """A cpuset that is widened and put back in the second of three windows fails that window, and the run."""
     if len(ONLINE) < 2:
         pytest.skip("to widen a cpuset takes two CPUs")
     topology = read_topology()

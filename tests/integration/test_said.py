@@ -39,7 +39,7 @@ def said_and_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[s
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_who_was_on_the_exclusive_cpus(name: str, said_and_runs: dict[str, tuple[str, Path]]) -> None:
+def test_what_was_on_the_exclusive_cpus(name: str, said_and_runs: dict[str, tuple[str, Path]]) -> None:
     """Named are the containers that may use the CPUs and used CPU time by their cgroups' own account, and no other."""
     text, path = said_and_runs[name]
     run = load_run(path)

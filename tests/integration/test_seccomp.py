@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.somebodys_cgroup import spinner, write_claim
+from tests.integration.working_cgroup import spinner, write_claim
 from tools import deploy
 
 PROFILE = deploy.ROOT / deploy.FOLDER / "seccomp/pinproof.json"

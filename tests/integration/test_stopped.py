@@ -54,11 +54,11 @@ def watches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watches]:
         by_signal = {number: watched() for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         ours, on_terminal = begin_on_terminal(claims, tmp_path_factory.mktemp("watch"))
         begun = Watches(by_signal, watched(), nohup, on_terminal, ours)
-        everybody = (nohup, *by_signal.values(), on_terminal, begun.repeated)
-        with ending(everybody, subprocess.Popen.kill):
+        every = (nohup, *by_signal.values(), on_terminal, begun.repeated)
+        with ending(every, subprocess.Popen.kill):
             watching(nohup.process)
             nohup.process.send_signal(signal.SIGHUP)
-            for one in everybody[1:]:
+            for one in every[1:]:
                 watching(one.process)
             yield begun
 
@@ -119,7 +119,7 @@ def test_a_hangup_comes_twice_and_with_others(watches: Watches) -> None:
 
 
 def test_nohup(watches: Watches) -> None:
-    """Who ignores SIGHUP when the watch is started is not disturbed by it."""
+    """A watch that ignores SIGHUP from its start is not disturbed by it."""
     out, err = watches.nohup.process.communicate(timeout=DEADLINE_S)
 
     assert result_in(out)["duration_s"] >= 2, err

@@ -42,9 +42,9 @@ def loads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loads]:
         load("conformance", *chosen, "--duration", "600", "--output", "runs"),
         load("inject", "cpuset-write", "--duration", "600"),  # where it saves is its own default
     )
-    everybody = (begun.run, begun.conformance, begun.inject)
-    with ending(everybody):
-        for one in everybody:
+    every = (begun.run, begun.conformance, begun.inject)
+    with ending(every):
+        for one in every:
             watching(one.process)
         yield begun
 

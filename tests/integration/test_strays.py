@@ -105,7 +105,7 @@ def watched(ledger: Ledger) -> dict[str | None, Watched]:
 
 @pytest.mark.parametrize("stays_out", [None, *RULES])
 def test_a_task_that_a_claims_files_do_not_hold(watched: dict[str | None, Watched], stays_out: str | None) -> None:
-    """Whoever is in all of them is judged; who is not in one leaves undecided what that one promises."""
+    """A task that is in all of them is judged; one that is not in one leaves undecided what that one promises."""
     one = watched[stays_out]
     spots = one.evidence.coverage.blindness
     found = {spot.text for spot in spots if spot.claim == one.claim.name and str(one.second) in spot.text}

@@ -36,7 +36,7 @@ def test_request_and_grant_are_of_one_moment() -> None:
 
         file = live.hierarchy.controller_dir("cpuset") / path[1:] / "cpuset.cpus"
         # Not a thread of this process: it would wait for the reader. Not without a rest: between two looks at the
-        # same bytes nobody must have changed them there and back.
+        # same bytes nothing must have changed them there and back.
         rest = "i=0; while [ $i -lt 500 ]; do i=$((i+1)); done"
         loop = f"while :; do echo {two} > {file}; {rest}; echo {one} > {file}; {rest}; done"
         writer = subprocess.Popen(["sh", "-c", loop])

@@ -60,7 +60,7 @@ def test_nothing_is_left_of_a_window_that_has_ended(kept: Prepared) -> None:
         gc.disable()
         try:
             opened.turn()
-            # Whoever reads files or masks has the window of its last round until the next.
+            # A reader of files or masks has the window of its last round until the next.
             wait_for(lambda: not any(watch() for watch in watched), "what was watched to be gone")
         finally:
             gc.enable()
@@ -72,7 +72,7 @@ def test_nothing_is_left_of_a_window_that_has_ended(kept: Prepared) -> None:
 def test_a_control_that_is_moved_while_its_window_ends(
     kept: Prepared, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """It was read before, and reported because it ran elsewhere until the end: that is nobody's false alarm."""
+    """It was read before, and reported because it ran elsewhere until the end: that is no false alarm."""
     window = Window(run_id=f"moved-{when}", duration_s=None, prepared=kept)
     with observe.observation(ClaimSet(claims=()), window) as opened:
         pair = opened._pair

@@ -79,7 +79,7 @@ def watched(ledger: Ledger, mover: Path, *, busy: bool) -> Evidence:
 
 @pytest.mark.parametrize("busy", [False, True], ids=["idle CPU", "busy CPU"])
 def test_what_a_wake_up_costs_is_measured(ledger: Ledger, mover: Path, busy: bool) -> None:
-    """Of who naps the cgroup has more than it ran, of who spins there less: both are explained."""
+    """Of a task that naps the cgroup has more than it ran, of one that spins there less: both are explained."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         evidence = watched(ledger, mover, busy=busy)

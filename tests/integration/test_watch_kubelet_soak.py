@@ -157,7 +157,7 @@ def test_no_false_alarm_and_every_drift(kubelet: Kubelet, tmp_path: Path) -> Non
     for before, subject in planted:
         first = next(row for row in found if row[2] == subject and row[0] >= before)
         assert first[0] <= before + 1, (planted, first)
-        # Of a write at the edge of a window the one before says since when, undecided: nobody was asked after it.
+        # Of a write at the edge of a window the one before says since when, undecided: no file was read after it.
         edge = [
             row["reason"]
             for row in watch.verdicts()

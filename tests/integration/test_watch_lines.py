@@ -65,7 +65,7 @@ def watch(crowd: list[int], tmp_path: Path) -> Iterator[Watch]:
     watch = Watch(tmp_path, 60.0, "--lines-every", "2")
     yield watch
     if watch.process.poll() is None:
-        # It takes its controls with it; one that is killed leaves them to whoever runs next.
+        # It takes its controls with it; one that is killed leaves them to the next run.
         watch.process.send_signal(signal.SIGTERM)
         try:
             watch.process.wait(120)

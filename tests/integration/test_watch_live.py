@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.somebodys_cgroup import spinner, wait_until, write_claim
+from tests.integration.working_cgroup import spinner, wait_until, write_claim
 
 pytest.importorskip("rich", reason="rich is not installed (pip install 'pinproof[live]')")
 

@@ -89,7 +89,7 @@ def claimed() -> Iterator[list[Claimed]]:
 
 
 def churn(dice: random.Random, cgroups: list[Claimed]) -> None:
-    """Do one thing that changes who is where."""
+    """Do one thing that changes which task is where."""
     one, other = dice.sample(cgroups, 2)
     if dice.random() < 0.5:
         one.end()

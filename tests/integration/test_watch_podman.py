@@ -103,7 +103,7 @@ def container(podman: Podman) -> Iterator[str]:
 
 
 def test_limits_of_a_pod_are_promised(podman: Podman) -> None:
-    """podman writes them to the pod's cgroup alone: they are judged there, and what somebody else makes of them."""
+    """podman writes them to the pod's cgroup alone: they are judged there, and what another program makes of them."""
     infra = ("--infra-image", NAME, "--infra-command", "/sleeper")
     limits = ("--cpus", "0.5", "--cpuset-cpus", str(ONE), "--memory", "64m")
     pod = podman("pod", "create", "--name", "shop", *infra, "--network", "none", *limits)

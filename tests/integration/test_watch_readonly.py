@@ -28,7 +28,7 @@ COUNTERS = re.compile(r"usage|events|failcnt|pressure|stat|procs$|tasks$|threads
 MOVING = re.compile(
     r"random/|[-/]nr$|-state$|ns_last_pid|perf_event_max_sample_rate|perf_cpu_time_max|nf_conntrack_count"
 )
-"""sysctls that the kernel itself counts in (terminals, whoever opens one, too), or lowers when it is slow."""
+"""sysctls that the kernel itself counts in (terminals, whatever opens one, too), or lowers when it is slow."""
 PF_EXITING = 0x4
 """Flag of a task's ``stat``: it exits (include/linux/sched.h)."""
 LOOKED_S, LOOKS = 1.5, 3
@@ -81,13 +81,13 @@ def threads(own: frozenset[int]) -> Iterator[tuple[str, str]]:
             continue
         for tid in procfs.tids(pid):
             try:
-                who = f"thread {tid} {procfs.start_time(tid)}"
+                name = f"thread {tid} {procfs.start_time(tid)}"
                 mask, policy = sorted(os.sched_getaffinity(tid)), os.sched_getscheduler(tid)
                 nice = os.getpriority(os.PRIO_PROCESS, tid)
                 cgroups = read_control(Path(f"/proc/{tid}/cgroup")) or ""
-                # Of a run that was killed: whoever runs next ends its tasks and removes its cgroups.
+                # Of a run that was killed: the next run ends its tasks and removes its cgroups.
                 if f":/{OWN}" not in cgroups and not exits(tid):
-                    yield who, f"{mask} {policy} {nice} {cgroups}"
+                    yield name, f"{mask} {policy} {nice} {cgroups}"
             except OSError:
                 continue
 
@@ -131,16 +131,16 @@ def changed(before: Facts, now: Facts, moving: set[str]) -> dict[str, tuple[str 
 
 
 def test_a_foreign_task_that_ends_is_no_change() -> None:
-    """Nor while nobody has collected it: where the kernel shows it then says nothing of where it was."""
+    """Nor while it has not been collected: where the kernel shows it then says nothing of where it was."""
     with cgroup("readonly-ended") as path, subprocess.Popen(["sleep", "600"]) as one:
         join(path, one.pid)
-        who = f"thread {one.pid} {procfs.start_time(one.pid)}"
+        name = f"thread {one.pid} {procfs.start_time(one.pid)}"
         before = dict(threads(frozenset()))
         one.kill()
         wait_for(lambda: "\nState:\tZ" in (read_control(f"/proc/{one.pid}/status") or ""), "its end")
         after = dict(threads(frozenset()))
-    assert path in before[who]
-    assert who not in after
+    assert path in before[name]
+    assert name not in after
 
 
 def test_watch_changes_nothing_that_is_not_its_own(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_masks_and_switches_judge_it(tmp_path: Path, option: str) -> None:
         "applied": "skipped",
     }
     assert [broken[rule]["outcome"] for rule in ("affinity-mask", "cpuset-containment")] == ["failed", "failed"]
-    assert {who["cpu"] for who in broken["cpuset-containment"]["offenders"]} == {TWO}
+    assert {row["cpu"] for row in broken["cpuset-containment"]["offenders"]} == {TWO}
 
 
 def test_a_moment_before_it_is_bound_is_no_violation(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_containers_of_a_file_are_watched(tmp_path: Path) -> None:
 
 
 def containment(port: int) -> dict[str, str]:
-    """Subject -> what the metrics say of rule ``cpuset-containment``; nothing as long as nobody answers."""
+    """Subject -> what the metrics say of rule ``cpuset-containment``; nothing as long as no answer comes."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             text = answer.read().decode()
@@ -97,7 +97,7 @@ def containment(port: int) -> dict[str, str]:
 
 @pytest.mark.beside
 @pytest.mark.skipif(len(ONLINE) < 2, reason="a set must have two values")
-def test_metrics_of_the_first_window_know_who_is_there_now(tmp_path: Path) -> None:
+def test_metrics_of_the_first_window_know_what_is_there_now(tmp_path: Path) -> None:
     """While the first window is open: one container ends, another begins and breaks its promise at once."""
     one, two = CpuSet.of([min(ONLINE)]), CpuSet.of([max(ONLINE)])
     file, port = tmp_path / "inspected", free_port()
@@ -121,7 +121,7 @@ def test_metrics_of_the_first_window_know_who_is_there_now(tmp_path: Path) -> No
                 for pid in cgroupfs.pids(cgroupfs.detect(), places["ends"]):
                     os.kill(pid, signal.SIGKILL)
                 # A scrape in the very moment of the change may see both.
-                wait_for(lambda: "ends" not in containment(port), "who has ended is gone", 60)
+                wait_for(lambda: "ends" not in containment(port), "what has ended is gone", 60)
             finally:
                 process.terminate()
                 process.wait(60)

@@ -78,7 +78,7 @@ def verdict(result: dict[str, Any], rule: str, subject: str) -> dict[str, Any]:
 
 
 def test_what_goes_wrong_in_a_window_is_said_of_that_window(watch: Watch, task: subprocess.Popen[bytes]) -> None:
-    """First a task of one claim escapes, then nobody looks: each taints its own window, of no other claim."""
+    """First a task of one claim escapes, then no scan looks: each taints its own window, of no other claim."""
     watch.wait_for_windows(1)
     os.sched_setaffinity(task.pid, {OUT})
     wait_for(lambda: "outside its set" in watch.said(), "the escape is reported", 10.0)
@@ -114,7 +114,7 @@ def ran_to_the_end(watch: Watch, number: int) -> bool:
 
 
 @pytest.mark.parametrize("watch", [1.0], indirect=True)
-def test_a_control_that_somebody_moves_spoils_its_window_and_fails_none(watch: Watch) -> None:
+def test_a_control_that_is_moved_spoils_its_window_and_fails_none(watch: Watch) -> None:
     """As kernels before 6.2 do when systemd switches a cpuset controller on: it was outside its set indeed."""
     watch.wait_for_windows(1)
     pid = clean_canary(watch)
@@ -150,7 +150,7 @@ def escaped(result: dict[str, Any], windows: dict[int, dict[str, Any]], back_in:
 
 
 def unseen(result: dict[str, Any], windows: dict[int, dict[str, Any]], stopped_in: int) -> None:
-    """Nobody looked for a second and a half: what only looking could show is undecided there, and nowhere else."""
+    """No scan looked for a second and a half: what only looking could show is undecided there, and nowhere else."""
     gaps = {
         number
         for number, one in windows.items()

@@ -1,4 +1,4 @@
-"""``watch`` names who wrote a control file that drifts: another process, by pid and name, with the value."""
+"""``watch`` names what wrote a control file that drifts: another process, by pid and name, with the value."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def results(runs: Path) -> list[dict[str, Any]]:
 
 
 def need_witness(windows: list[dict[str, Any]]) -> None:
-    """Skip where a window says that this kernel takes no program that sees who writes."""
+    """Skip where a window says that this kernel takes no program that sees what writes."""
     spots = [spot for one in windows for spot in one["coverage"]["blind_spots"]]
     if any(NOT_SEEN in spot for spot in spots):
         pytest.skip(str(spots))
@@ -156,7 +156,7 @@ def on_day_of(near: datetime, clock: str) -> datetime:
 
 
 def test_watch_kubelet_names_the_writer(tmp_path: Path) -> None:
-    """A drift on a kubelet's node, which its kubelet does not repair: ``layers-agree`` names who wrote."""
+    """A drift on a kubelet's node, which its kubelet does not repair: ``layers-agree`` names the writer."""
     need_containerd()
     if not {0, 1} <= set(online()):
         pytest.skip("CPUs 0 and 1 are not online")

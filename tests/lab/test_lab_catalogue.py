@@ -45,7 +45,7 @@ from toolkit.session.conformance import REPEATS
 from toolkit.session.engine.prepared import prepared
 from toolkit.scenario_file import load_scenario
 
-# Beside loads that fill the emulated CPUs, who watches would wait for his turn; CPU 0 is emulated the fastest. Three
+# Beside loads that fill the emulated CPUs, what watches would wait for its turn; CPU 0 is emulated the fastest. Three
 # times the weight of a sandbox, no more: at -20 a planted escaper that came to CPU 0 never got away from it.
 os.nice(-5)
 os.sched_setaffinity(0, {0})

@@ -1,4 +1,4 @@
-"""docker and Slurm as they are in Debian: what they promised, where they put it, and what somebody else makes of it."""
+"""docker and Slurm as they are in Debian: what they promised, where they put it, and what other programs make of it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_docker(guest: Guest, driver: str, place: str) -> None:
         for rule in RULES:
             assert_clean(verdicts_of(honest, rule)["db"])
         verdict = verdicts_of(broken, "cpuset-containment")["db"]
-        assert (verdict["outcome"], {who["cpu"] for who in verdict["offenders"]}) == ("failed", {2})
+        assert (verdict["outcome"], {row["cpu"] for row in verdict["offenders"]}) == ("failed", {2})
         assert verdicts_of(broken, "applied")["db"]["outcome"] == "failed"
     finally:
         guest.sh("docker rm -f db free", timeout_s=300)
@@ -105,7 +105,7 @@ def test_slurm(slurm: Guest) -> None:
                 assert_clean(verdicts_of(honest, rule)[f"job-{job}"])
             assert_clean(verdicts_of(broken, rule)[f"job-{shop}"])
             assert verdicts_of(broken, rule)[f"job-{small}"]["outcome"] == "failed"
-        assert {who["cpu"] for who in verdicts_of(broken, RULES[0])[f"job-{small}"]["offenders"]} == {7}
+        assert {row["cpu"] for row in verdicts_of(broken, RULES[0])[f"job-{small}"]["offenders"]} == {7}
     finally:
         slurm.sh(f"scancel {shop} {small}", timeout_s=120)
     slurm.sh(ANSWERS.format('[ "$(sinfo -h -o %T)" = idle ]'), timeout_s=200)

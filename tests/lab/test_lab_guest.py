@@ -58,7 +58,7 @@ def test_requests_overlap(guest: Guest) -> None:
 def test_what_a_guest_compiled_is_there_for_the_next(
     guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The newest of it, as much as it has room for; no other file; and as pinproof wants it: nobody else may write."""
+    """The newest of it, as much as it has room for; no other file; and as pinproof wants it: no other user writes."""
     monkeypatch.setenv("PINPROOF_LAB_CACHE", str(tmp_path))
     place, count = compiled.PLACE, KEPT + 2
     guest.sh(f"rm -rf {place}; mkdir -p {place}; echo torn >{place}/.torn")

@@ -60,7 +60,7 @@ def test_containers_are_judged(equipped: Guest, runtime: str) -> None:
     by_subject = verdicts_of(found, "cpuset-containment")
     assert_clean(by_subject["keeps"])
     assert by_subject["strays"]["outcome"] == "failed"
-    assert {who["cpu"] for who in by_subject["strays"]["offenders"]} <= {2, 3}
+    assert {row["cpu"] for row in by_subject["strays"]["offenders"]} <= {2, 3}
     assert found["left"] == []
 
 
@@ -147,7 +147,7 @@ def test_cpu_ids_on_both_sides_of_64(sparse: Guest, escapes: bool) -> None:
     assert found["escapes"] == 40
     for verdict in (contained["db"], exclusive["web"]):
         assert verdict["outcome"] == "failed", verdict
-        assert {(who["claim"], who["tid"], who["cpu"]) for who in verdict["offenders"]} == {
+        assert {(row["claim"], row["tid"], row["cpu"]) for row in verdict["offenders"]} == {
             ("db", found["pid"], HIGH_CPU)
         }
     assert contained["db"]["measures"]["out_of_set_switches"] >= 40

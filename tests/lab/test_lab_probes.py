@@ -30,7 +30,7 @@ def test_probes_hold_what_they_promise(equipped: Guest, name: str) -> None:
 
 
 @guests(GuestKind())
-def test_who_was_written_to_is_known_by_the_program(equipped: Guest) -> None:
+def test_what_was_written_to_is_known_by_the_program(equipped: Guest) -> None:
     """Where BPF trampolines are, no test of it is skipped, and none is about the kernel's notices."""
     ran = run_tests(equipped, "tests/integration/test_probe_writes.py", "-k", "known_at_once or relies_on_it")
     assert len(ran) == 2

@@ -1,6 +1,6 @@
-"""A machine that stands still while a quota is watched: nobody can be throttled meanwhile, and nobody is blamed for it.
+"""A machine that stands still while a quota is watched: no task can be throttled meanwhile, and none is blamed for it.
 
-The emulator is stopped for a moment. The guest's clock goes on and nothing tells it of steal: who runs is charged the
+The emulator is stopped for a moment. The guest's clock goes on and nothing tells it of steal: what runs is charged the
 whole time, as where a hypervisor's thread sleeps, or firmware takes the CPU.
 """
 
@@ -63,7 +63,7 @@ def failures(claims: ClaimSet, evidence: Evidence) -> list[Verdict]:
 
 
 @guests(GuestKind(topology=PAIR))
-def test_who_ran_while_the_machine_stood_still_is_not_blamed(guest: Guest) -> None:
+def test_what_ran_while_the_machine_stood_still_is_not_blamed(guest: Guest) -> None:
     """No window fails; one would have, had the probes not told how long its CPU took no timer interrupt."""
     watching = guest.start_python(WATCH_QUOTAS, timeout_s=200)
     while not watching.ended:

@@ -1,4 +1,4 @@
-"""systemd as first process: its units, podman under it, and what it does to files that somebody else wrote."""
+"""systemd as first process: its units, podman under it, and what it does to files that another program wrote."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_units_scopes_and_slices(guest: Guest) -> None:
 
 @SYSTEMD
 def test_watch_of_units(guest: Guest) -> None:
-    """A unit on its CPUs passes; after somebody wrote its cpuset behind systemd's back it fails, with the CPUs."""
+    """A unit on its CPUs passes; after its cpuset was written behind systemd's back it fails, with the CPUs."""
     command = f"systemd-run --unit lab-w -p AllowedCPUs=3 -p CPUQuota=50% sh -c '{BUSY}'"
     guest.sh(command, timeout_s=120)
     try:
@@ -93,7 +93,7 @@ def test_watch_of_units(guest: Guest) -> None:
         guest.sh(f"echo 5 > {CGROUPS}/system.slice/lab-w.service/cpuset.cpus")
         found = decided(guest, "--systemd")
         verdict = verdicts_of(found, "cpuset-containment")["lab-w.service"]
-        assert (verdict["outcome"], {who["cpu"] for who in verdict["offenders"]}) == ("failed", {5}), verdict
+        assert (verdict["outcome"], {row["cpu"] for row in verdict["offenders"]}) == ("failed", {5}), verdict
         assert verdicts_of(found, "applied")["lab-w.service"]["outcome"] == "failed"
     finally:
         guest.sh("systemctl kill -s KILL lab-w; systemctl reset-failed lab-w || true", timeout_s=120)
@@ -115,7 +115,7 @@ def test_a_unit_that_begins_anew_under_its_name(guest: Guest) -> None:
 
 @SYSTEMD
 def test_a_reload_takes_back_what_others_wrote(guest: Guest) -> None:
-    """``daemon-reload`` writes a unit's own values over those that somebody wrote behind systemd's back."""
+    """``daemon-reload`` writes a unit's own values over those that were written behind systemd's back."""
     properties = "-p AllowedCPUs=2-3 -p CPUQuota=33% -p CPUWeight=250"
     guest.sh(f"systemd-run --unit lab-d {properties} sleep 1000", timeout_s=120)
     try:

@@ -55,7 +55,7 @@ claims:
 
 @guests(GuestKind())
 @pytest.mark.parametrize(("cpus", "outcome"), [("2-3", "passed"), ("4-5", "failed")])
-def test_watch_judges_what_somebody_else_made(guest: Guest, cpus: str, outcome: str) -> None:
+def test_watch_judges_what_another_program_made(guest: Guest, cpus: str, outcome: str) -> None:
     """A cgroup that pinproof did not make is judged by a claims file, and is the same afterwards."""
     guest.sh(
         "mkdir -p /sys/fs/cgroup/lab-shop; echo 2-3 > /sys/fs/cgroup/lab-shop/cpuset.cpus;"
@@ -75,7 +75,7 @@ def test_watch_judges_what_somebody_else_made(guest: Guest, cpus: str, outcome: 
         verdict = verdicts_of(found, "cpuset-containment")["shop"]
         if outcome == "failed":
             assert (done.code, verdict["outcome"]) == (1, "failed"), done.error_text
-            assert {who["cpu"] for who in verdict["offenders"]} <= {2, 3}
+            assert {row["cpu"] for row in verdict["offenders"]} <= {2, 3}
         else:
             assert done.code in (0, 3), done.error_text
             assert_clean(verdict)

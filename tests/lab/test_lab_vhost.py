@@ -35,7 +35,7 @@ class Vhost:
         join = f"echo 0 >{place}; exec python3 tests/data/probes/vhost.py {ARGS['home']}"
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(["sh", "-ec", join], stdin=pipe, stdout=pipe, text=True)
-        self.who = json.loads(self.process.stdout.readline())
+        self.ids = json.loads(self.process.stdout.readline())
 
     def work(self, cpu):
         self.process.stdin.write(f"{cpu} {ARGS['rounds']}\\n")
@@ -43,7 +43,7 @@ class Vhost:
         return json.loads(self.process.stdout.readline())
 
     def cgroup(self, which):
-        return Path(f"/proc/{self.who[which]}/cgroup").read_text().strip().removeprefix("0::")
+        return Path(f"/proc/{self.ids[which]}/cgroup").read_text().strip().removeprefix("0::")
 
 found = {}
 with cgroup("lab-vhost") as path, observing(ClaimSet(claims=())) as observer:
@@ -56,10 +56,10 @@ with cgroup("lab-vhost") as path, observing(ClaimSet(claims=())) as observer:
         if way == "found there":
             observer.add_claim(claim)
         if way.startswith("moved"):
-            (inside if way == "moved in" else outside).write_text(str(vhost.who["pid"]))
+            (inside if way == "moved in" else outside).write_text(str(vhost.ids["pid"]))
             # Before Linux 6.2 a move to another cpuset takes the mask of a task away.
-            os.sched_setaffinity(vhost.who["pid"], {ARGS["home"]})
-        found[way] = {"cgroups": {who: vhost.cgroup(who) for who in ("pid", "tid")}, **vhost.who, "path": path}
+            os.sched_setaffinity(vhost.ids["pid"], {ARGS["home"]})
+        found[way] = {"cgroups": {which: vhost.cgroup(which) for which in ("pid", "tid")}, **vhost.ids, "path": path}
         for cpu in ("home", "away"):
             observer.open_window()
             truth = vhost.work(ARGS[cpu])

@@ -1,6 +1,6 @@
 """The conformance catalogue, dealt out to the lab's machines: each scenario to the cheapest that all of it fits.
 
-Who fits is computed by the command's own rules from the machine's description (:mod:`sysfs`), so that a scenario or a
+What fits is computed by the command's own rules from the machine's description (:mod:`sysfs`), so that a scenario or a
 machine that is new finds its place by itself, and one that fits nowhere is noticed.
 """
 

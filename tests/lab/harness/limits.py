@@ -1,6 +1,6 @@
 """What an emulated guest may not certify, and how that is said: as ``skipped`` with the reason, never as passed.
 
-Whether a claim *holds* (where tasks ran, who used a CPU, what the kernel accepted) is as true in a guest as on metal.
+Whether a claim *holds* (where tasks ran, which used a CPU, what the kernel accepted) is as true in a guest as on metal.
 How long something took, and what the cache hardware is, are properties of the emulator and of the host below it.
 Source: QEMU documentation "TCG" (multi-threaded emulation gives no timing); recorded measurements in this folder's
 README: wake-up latencies up to 280 ms, quota ratios down to 0.7 with a busy host.
@@ -61,7 +61,7 @@ away: throttled, period after period, having used next to nothing in the window.
 than its quota: CPUs that stood still for a period and more are charged at once."""
 
 EXPLAINED = r"(; its tasks waited [\d.]+ ms in [\d.]+ s(: [^;]*)?)?"
-"""What a reason may end with: who took the claim's time. It explains and does not complain."""
+"""What a reason may end with: what took the claim's time. It explains and does not complain."""
 
 CANNOT = "a virtual machine under software emulation does not certify"
 

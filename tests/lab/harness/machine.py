@@ -144,7 +144,7 @@ class Machine:
     def prefer_first_cpu(self) -> None:
         """Give the thread that emulates CPU 0 the priority that the host's own work has.
 
-        A guest's loads fill all of its CPUs, and the host has two: who watches them, on CPU 0, would get a sixteenth of
+        A guest's loads fill all of its CPUs, and the host has two: the observer, on CPU 0, would get a sixteenth of
         a core, and a run would take minutes.
         """
         first = next(cpu for cpu in self.monitor("query-cpus-fast") if cpu["cpu-index"] == 0)

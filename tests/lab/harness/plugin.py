@@ -45,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Describe a failure when it is there: whoever ends a run of an hour early would never see it."""
+    """Describe a failure when it is there: a person who ends a run of an hour early would never see it."""
     if not report.failed:
         return
     for terminal in _terminal:

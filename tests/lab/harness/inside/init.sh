@@ -77,7 +77,7 @@ else
 fi
 # Like everything on a node that is not a pod, commands run in a cgroup of their own and not in the root.
 $b mkdir "$slice"
-# Loads that take every CPU are what many tests want; under emulation whoever watches them would starve. Three to one:
+# Loads that take every CPU are what many tests want; under emulation what watches them would starve. Three to one:
 # with a hundred to one it was loads and canaries on the same CPU that did not run for seconds.
 weight=sys/fs/cgroup/cpu/system.slice/cpu.shares heavy=3072
 if [ "$cgroup" = v2 ]; then

@@ -1,4 +1,4 @@
-"""A cgroup of somebody else's making, with work in it, for Ansible tests with real jobs; and a claim about it."""
+"""A cgroup that pinproof did not make, with work in it, for Ansible tests with real jobs; and a claim about it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def cpuset_controller(root: Path) -> Iterator[None]:
 
 @contextmanager
 def spinner(name: str = f"pinproof-ansible-{os.getpid()}") -> Iterator[str]:
-    """A cgroup of somebody else's making with one task on the first allowed CPU, which works now and then; its path.
+    """A cgroup that pinproof did not make with one task on the first allowed CPU, which works now and then; its path.
 
     A hundred bursts a second are as much of a life as one that never ends, and leave the CPU to the play and its jobs.
     """
