@@ -5,6 +5,7 @@ Such a claim has nothing to judge, and no evidence; the window before has its la
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from toolkit.model.claims import Claim, ClaimSet
@@ -16,8 +17,17 @@ def without_departed(claims: ClaimSet, evidence: Evidence) -> ClaimSet:
     """Return the claims without those that had gone."""
     if evidence.following is None:
         return claims
-    kept = tuple(claim for claim in claims.claims if not _departed(claim, evidence))
-    return claims if len(kept) == len(claims.claims) else replace(claims, claims=kept)
+    gone = {claim.name for claim in claims.claims if _departed(claim, evidence)}
+    if not gone:
+        return claims
+    gone |= {claim.name for claim in claims.claims if _left_alone(claim, claims, gone, evidence)}
+    return replace(claims, claims=tuple(claim for claim in claims.claims if claim.name not in gone))
+
+
+def _left_alone(claim: Claim, claims: ClaimSet, gone: AbstractSet[str], evidence: Evidence) -> bool:
+    """Return whether it is the own cgroup of a pod of which nothing else was left, and which was going itself."""
+    inside = {one.name for one in claims.claims if one.pod == claim.pod and one.kind.carries_tasks}
+    return inside <= gone and view.uncounted_pod(claim, claims, evidence)
 
 
 def _departed(claim: Claim, evidence: Evidence) -> bool:

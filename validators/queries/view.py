@@ -262,6 +262,13 @@ def passing_pod(claim: Claim, claims: ClaimSet, evidence: Evidence) -> bool:
     return claim.kind is SubjectKind.POD and bool(inside) and all(passing(one, evidence) for one in inside)
 
 
+def uncounted_pod(claim: Claim, claims: ClaimSet, evidence: Evidence) -> bool:
+    """Return whether a pod's own cgroup may have come or gone in this window, and its counters were not read twice."""
+    own = level(levels_of(claim, evidence), 0)
+    counted = own is not None and own.window_ns > 0 and own.nr_throttled is not None
+    return not counted and passing_pod(claim, claims, evidence)
+
+
 def between_scans(claim: Claim, evidence: Evidence) -> bool:
     """Return whether a claim came or went between two readings of its threads: or were long unread."""
     late = any(gap.longest_ns > gap.allowed_ns for gap in _gaps_by_claim(evidence).get(claim.name, ()))

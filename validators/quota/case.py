@@ -170,6 +170,10 @@ class Case:
         return measures
 
 
+UNCOUNTED = "it came or went in this window, and its bandwidth counters were not read twice"
+"""Why the own cgroup of a followed pod is left out."""
+
+
 def conditions_of(evidence: Evidence, window_ns: int, cpus: int, overrun_ns: int) -> Conditions:
     """Return what widens the bounds on this machine.
 
@@ -200,7 +204,11 @@ def make_case(
     usage_ns, nr_periods, nr_throttled, lacking = own.usage_ns, own.nr_periods, own.nr_throttled, ""
     if usage_ns is None or nr_periods is None or nr_throttled is None:
         lacking = f"{own.cgroup} has no bandwidth counters{_why_none(evidence, own.cgroup)}"
-        usage_ns = sum(row.run_ns for row in rows) if own.bpf_usage_ns is None else own.bpf_usage_ns
+        usage_ns = own.bpf_usage_ns
+        if usage_ns is None:
+            # All of the window's; of a cgroup that went its files' last reading may be seconds before its last task.
+            usage_ns = sum(row.run_ns for row in rows)
+            own = replace(own, window_ns=max(own.window_ns, evidence.duration_ns))
         nr_periods = nr_throttled = 0
     quota_us = claim.quota_us or 0
     rounds = view.by_systemd(evidence, own.cgroup)

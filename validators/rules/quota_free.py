@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from toolkit.model.claims import Claim, ClaimSet, Isolation
 from toolkit.model.evidence import BandwidthUse, CgroupFiles, Evidence, ThrottledBelow
 from toolkit.model.measures import Better, amounts, levels, words
@@ -11,6 +13,7 @@ from validators.queries import file_history, view
 from validators.queries.life import whole
 from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
+from validators.quota.case import UNCOUNTED
 from validators.quota.ended import EndedLife, ended_lives, with_ended_lives
 from validators.quota.kept import UNKNOWN, may_keep
 from validators.rule import Judgement, Rule, RuleDoc, prose
@@ -24,12 +27,20 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
     """Judge every exclusive container, and every claim that was promised no quota."""
     return tuple(
         with_ended_lives(
-            _judge(claim, claims, evidence, view.levels_of(claim, evidence)),
+            _present(claim, claims, evidence),
             ended_lives(claim, claims, evidence),
             lambda life: _ended(life, claims),
         )
         for claim in claims.claims
     )
+
+
+def _present(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
+    """Judge the life that a claim has, or had last; of a followed pod that came or went what was read of its cgroup."""
+    found = _judge(claim, claims, evidence, view.levels_of(claim, evidence))
+    if found.outcome is Outcome.UNDECIDED and view.uncounted_pod(claim, claims, evidence):
+        return replace(found, outcome=Outcome.SKIPPED, reason=UNCOUNTED)
+    return found
 
 
 def _ended(life: EndedLife, claims: ClaimSet) -> tuple[Outcome, str]:
@@ -205,6 +216,8 @@ RULE = Rule(
             there is not read.
 
             A life that ended in the window is judged as in `explain quota-throttling`, by its counters' last reading.
+            Skipped: the own cgroup of a followed pod that came or went in the window, and whose counters were not read
+            twice.
 
             A container that shares CPUs of its node or pod and was promised no quota is judged at its own level only:
             its pod may have a quota. A pod with pod-level resources keeps its quota while some of its containers share

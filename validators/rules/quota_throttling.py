@@ -15,7 +15,7 @@ from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
 from validators.quota.authors import authors
 from validators.quota.broken import broken, burst, too_much
-from validators.quota.case import Case, Finding, make_case, passed, undecided
+from validators.quota.case import UNCOUNTED, Case, Finding, make_case, passed, undecided
 from validators.quota.ended import EndedLife, ended_lives, last_began_ns, slots_in, with_ended_lives
 from validators.quota.kept import UNKNOWN
 from validators.quota.periods import throttled_periods
@@ -152,11 +152,7 @@ def _short_life(claim: Claim, evidence: Evidence, rows: list[CpuUse]) -> Finding
 
 
 def _short_pod(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Finding | None:
-    """Leave out a followed pod's own cgroup that was there for one reading of its counters, or none."""
-    own = view.level(view.levels_of(claim, evidence), 0)
-    if (own is not None and own.window_ns > 0) or not view.passing_pod(claim, claims, evidence):
-        return None
-    return Finding(Outcome.SKIPPED, "it came or went in this window, and its bandwidth counters were not read twice")
+    return Finding(Outcome.SKIPPED, UNCOUNTED) if view.uncounted_pod(claim, claims, evidence) else None
 
 
 def _incomplete(case: Case) -> Finding | None:

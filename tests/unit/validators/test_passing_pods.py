@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from tests.unit.validators.evidence_builder import SECOND, bandwidth, claim_set, claim_web, evidence, files
-from toolkit.model.claims import SubjectKind
+from toolkit.model.claims import Claim, SubjectKind
 from toolkit.model.evidence import BandwidthUse, Transition
 from toolkit.model.evidence.following import Following
 from toolkit.model.verdict import Outcome, Verdict
+from validators.registry import judge
 from validators.rule import Rule
-from validators.rules import applied, quota_throttling
+from validators.rules import applied, quota_free, quota_throttling
 
 POD = bandwidth("web", "/kubepods/podb", 1, bpf_usage_ns=None)
 
@@ -22,14 +23,14 @@ INSIDE = (claim_web(pod="b"), claim_web(name="box", pod="b", kind=SubjectKind.SA
 OWN = claim_web(name="b/(pod)", pod="b", cgroup="/kubepods/podb", kind=SubjectKind.POD, cpus=None, memory_bytes=1 << 26)
 
 
-def judged(rule: Rule, went: tuple[str, ...], **found: Any) -> Verdict:
+def judged(rule: Rule, went: tuple[str, ...], pod: Claim = OWN, **found: Any) -> Verdict:
     """The verdict about the pod in a window in which these of its containers went."""
     gone = tuple(
         Transition(claim=name, what="claim-removed", start_at_ns=SECOND, end_at_ns=SECOND, cause="toolkit")
         for name in went
     )
     seen = evidence(transitions=gone, following=Following(source="kubelet"), **found)
-    return next(one for one in rule(claim_set(*INSIDE, OWN), seen) if one.subject == "b/(pod)")
+    return next(one for one in rule(claim_set(*INSIDE, pod), seen) if one.subject == "b/(pod)")
 
 
 @pytest.mark.parametrize(("went", "outcome"), [(("web", "box"), Outcome.SKIPPED), (("web",), Outcome.UNDECIDED)])
@@ -57,3 +58,42 @@ def test_counters_that_were_not_read_twice(
     """Its own cgroup was there for one reading or none; where something of the pod stayed it was there all the time."""
     verdict = judged(quota_throttling.RULE, went, bandwidth=rows)
     assert verdict.outcome is outcome, verdict.reason
+
+
+HALF = replace(POD, window_ns=SECOND, nr_periods=None, nr_throttled=None, throttled_ns=None)
+"""On v1 the cgroup's CPU time and its quota were read while it went, its periods were not any more."""
+
+
+@pytest.mark.parametrize("rule", [quota_throttling.RULE, quota_free.RULE], ids=["quota", "no quota"])
+@pytest.mark.parametrize(("went", "outcome"), [(("web", "box"), Outcome.SKIPPED), (("web",), Outcome.UNDECIDED)])
+def test_counters_of_which_a_part_was_read(rule: Rule, went: tuple[str, ...], outcome: Outcome) -> None:
+    """What was not read of it is no doubt where all that is in it went."""
+    pod = OWN if rule is quota_throttling.RULE else replace(OWN, quota_us=-1)
+    verdict = judged(rule, went, pod, bandwidth=(HALF,))
+    assert verdict.outcome is outcome, verdict.reason
+
+
+def test_a_quota_that_was_read_while_it_went_fails() -> None:
+    """It was promised none, and had one."""
+    pod = replace(OWN, quota_us=-1)
+    verdict = judged(quota_free.RULE, ("web", "box"), pod, bandwidth=(replace(HALF, quota_us=50_000),))
+    assert verdict.outcome is Outcome.FAILED, verdict.reason
+
+
+@pytest.mark.parametrize(("went", "there"), [(("box",), False), ((), True)])
+def test_a_pod_of_which_nothing_was_left(went: tuple[str, ...], there: bool) -> None:
+    """Its containers were gone before the window opened: its own cgroup, which went then, has no verdict either."""
+    gone = tuple(
+        Transition(claim=name, what="claim-removed", start_at_ns=SECOND, end_at_ns=SECOND, cause="toolkit")
+        for name in went
+    )
+    seen = evidence(
+        transitions=gone,
+        following=Following(source="kubelet"),
+        files_before=(),
+        cpu_use=(),
+        thread_masks=(),
+        bandwidth=(replace(POD, claim="box", window_ns=0),),
+    )
+    subjects = {verdict.subject for verdict in judge(claim_set(INSIDE[1], OWN), seen)}
+    assert ("b/(pod)" in subjects) is there
