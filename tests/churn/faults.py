@@ -42,7 +42,7 @@ def choose(scene: Scene, root: Path) -> tuple[Fault, str, Injection] | None:
         return None
     fault, name, injection = scene.model.dice.choice(able)
     if fault.load is not None:
-        # The fault shows only where somebody makes use of it.
+        # The fault shows only where a task makes use of it.
         scene.live.spawn(name, Workload(kind=fault.load))
     return fault, name, injection
 

@@ -94,7 +94,7 @@ class ChurnModel:
         return {name: pod.containers[0] for name, pod in self.plans().items()}
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the model's own state: an exclusive CPU that somebody else has too."""
+        """Return what is wrong with the model's own state: an exclusive CPU that has two owners."""
         found = []
         containers = self.containers()
         for name, one in containers.items():

@@ -98,9 +98,9 @@ def inside(made: Stage, plot: Plot, director: Path, prepared: Prepared, prefix: 
     verdicts = {(one.rule, one.subject): (str(one.outcome), one.reason) for one in judge(claims, evidence)}
     outside = [Seen(claim=row.claim, tid=row.tid, ns=row.total_ns, switches=row.switches) for row in evidence.offenders]
     outside += [
-        Seen(claim=whose, tid=row.tid, ns=row.total_ns, switches=row.switches)
+        Seen(claim=owner, tid=row.tid, ns=row.total_ns, switches=row.switches)
         for row in evidence.intruders
-        if (whose := _account_of(row.owner, row.claim, row.left))
+        if (owner := _account_of(row.owner, row.claim, row.left))
     ]
     left = tuple(
         SeenLeft(claim=row.from_claim or FOREIGN, tid=row.tid, at_ns=evidence.start_monotonic_ns + row.at_ns)
@@ -148,9 +148,9 @@ def through_the_verb(
         answer = watch.answer()
     evidence = answer.evidence
     outside = [
-        Seen(claim=whose, tid=row["tid"], ns=row["total_ns"])
+        Seen(claim=owner, tid=row["tid"], ns=row["total_ns"])
         for row in evidence["intruders"]
-        if (whose := _account_of(row["owner"], row.get("claim", ""), row.get("left", 0)))
+        if (owner := _account_of(row["owner"], row.get("claim", ""), row.get("left", 0)))
     ]
     left = tuple(
         SeenLeft(

@@ -1,4 +1,4 @@
-"""A task that leaves a claim, or a pod, without ending: whose time it is then, and what the rules say."""
+"""A task that leaves a claim, or a pod, without ending: which claim its time counts for, and what the rules say."""
 
 from __future__ import annotations
 

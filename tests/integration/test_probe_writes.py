@@ -201,7 +201,7 @@ def asking(name: str, ledger: Ledger) -> Iterator[tuple[str, WriteWitness]]:
 
 
 def heard(witness: WriteWitness) -> set[str]:
-    """Wait for the word of a write; return whose files it was about."""
+    """Wait for the word of a write; return the cgroups that it was about."""
     found = set[str]()
 
     def anything() -> bool:

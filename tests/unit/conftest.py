@@ -21,7 +21,7 @@ where the kernel lets a busy cgroup starve all else (docs/facts.md K34) for minu
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _who_is_starved_is_not_late() -> Iterator[None]:
+def _a_starved_thread_is_not_late() -> Iterator[None]:
     """Servers and clients are threads of the test. Tests of lateness set deadlines of their own.
 
     For a module: integration tests may follow in the same process.

@@ -19,7 +19,7 @@ wheels = plugin("filter/wheels_for")
 
 
 def test_every_word_is_one_of_the_record() -> None:
-    """And a play has all words but those of who reads many records."""
+    """And a play has all words but those of a reader of many records."""
     later = {NodeOutcome.WAIVED, NodeOutcome.STALE, NodeOutcome.NEVER}
 
     assert set(endings.MEANING) == {str(one) for one in NodeOutcome if one not in later}
@@ -120,7 +120,7 @@ def archive(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
 
 
 def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
-    """One entry, writable and setuid for everybody."""
+    """One entry, writable and setuid for all users."""
     found = tarfile.TarInfo(name)
     found.type, found.linkname, found.mode = kind, link, 0o6777
     return found

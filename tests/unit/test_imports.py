@@ -154,7 +154,7 @@ def test_imports_run_one_way() -> None:
 
 
 def test_every_rank_and_exception_is_used() -> None:
-    """Every rank is of a package that exists; an import within a rank that nobody makes is no exception."""
+    """Every rank is of a package that exists; an import within a rank that no module makes is no exception."""
     assert all((PROJECT / name.replace(".", "/")).is_dir() or module_file(name).is_file() for name in RANKS)
     made = {
         (package_of(module_name(path, PROJECT)), package_of(name))

@@ -62,7 +62,7 @@ def of_a_test(name: str) -> bool:
     return any(part == "conftest" or part.startswith("test_") for part in name.split("."))
 
 
-def test_nobody_imports_a_test() -> None:
+def test_no_module_imports_a_test() -> None:
     """What tests share is in a module that holds no test: a test that is imported cannot be changed for itself."""
     found = [
         f"{path.relative_to(PROJECT)}: {name}"

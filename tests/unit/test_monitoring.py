@@ -29,7 +29,7 @@ from validators.registry import judge
 
 CASES = Path(__file__).resolve().parents[1] / "data/prometheus/alerts_test.yml"
 SET_BY_PROMETHEUS = {"instance", "job", "pinproof"}
-"""The last one by whoever lists its targets: ``pinproof="expected"``."""
+"""The last one by the list of its targets: ``pinproof="expected"``."""
 
 
 def exported() -> dict[str, set[str]]:
@@ -61,14 +61,14 @@ def of_fleet() -> str:
 
 
 def queries() -> list[str]:
-    """Everything that anybody asks of Prometheus."""
+    """Everything that is asked of Prometheus."""
     variables = [one for path in DASHBOARDS for one in json.loads(path.read_text())["templating"]["list"]]
     asked = [one["query"]["query"] for one in variables if one["type"] == "query"]
     return [*alerts().values(), *dashboard_queries(), *asked]
 
 
 def test_every_metric_and_label_that_is_asked_for_exists() -> None:
-    """A query of a metric or of a label that nobody exports is an empty panel, or an alert that never fires."""
+    """A query of a metric or of a label that is not exported is an empty panel, or an alert that never fires."""
     known = exported()
     for query in queries():
         # Within braces a state set's label has the name of its metric.

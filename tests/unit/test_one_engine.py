@@ -1,4 +1,4 @@
-"""One engine: who observes does it through a session, so that nothing is judged that was not serialised and read back.
+"""One engine: what observes does it through a session, so that nothing is judged that was not serialised and read back.
 
 Source: ``docs/principles.md``. Read from the source text, like the direction of imports.
 """

@@ -28,7 +28,7 @@ def test_a_seed_is_a_plot() -> None:
 
 @pytest.mark.parametrize("one", PLOTS[:100], ids=lambda one: str(one.seed))
 def test_actors_live_from_spawn_to_kill(one: Plot) -> None:
-    """Times rise; nobody acts before it is there or after its end, nor while it is at work; everybody is killed."""
+    """Times rise; no actor acts before it is there or after its end, nor while it is at work; all are killed."""
     alive: set[str] = set()
     busy: set[str] = set()
     threads: dict[str, str] = {}
@@ -55,7 +55,7 @@ def test_actors_live_from_spawn_to_kill(one: Plot) -> None:
 
 
 def test_plots_are_bounded() -> None:
-    """A window is short, a scene ends in time, and whoever goes into the calm claim is on its CPU."""
+    """A window is short, a scene ends in time, and what goes into the calm claim is on its CPU."""
     for one in PLOTS:
         assert one.script[-1].at_us <= LAST_US + LONGEST_SCENE_US
         assert len(one.script) < 400

@@ -72,7 +72,7 @@ def test_the_test_finds_them() -> None:
     assert not unguarded("presence.is_dir(path)")
 
 
-def test_nobody_asks_a_path_itself() -> None:
+def test_no_module_asks_a_path_itself() -> None:
     """All of the programs but what changes the host: root does, and what it may not see must not be taken for gone."""
     found = [
         f"{path.relative_to(PROJECT)}:{line}"

@@ -65,7 +65,7 @@ def _until_gone(tops: tuple[Path, ...], deadline_s: float, *, remove: bool) -> N
         if waited_s > deadline_s:
             members = sorted({pid for top in left for pid in _members(top)})
             if waited_s > deadline_s * STARVED or not any(_state(pid).startswith("R") for pid in members):
-                tasks = f"not killed: {', '.join(map(_who, members[:8]))}" if members else "it is busy"
+                tasks = f"not killed: {', '.join(map(_task_text, members[:8]))}" if members else "it is busy"
                 raise ApplyError(f"{left[0]}: cannot be emptied within {waited_s:.0f} s: {tasks}")
         if waited_s > RELEASE_AFTER_S:
             for top in left:
@@ -74,7 +74,7 @@ def _until_gone(tops: tuple[Path, ...], deadline_s: float, *, remove: bool) -> N
         pause_s = min(pause_s * 2, 0.02)
 
 
-def _who(pid: int) -> str:
+def _task_text(pid: int) -> str:
     """Return which task does not die, its state, and where it waits in the kernel."""
     where = (read_control(Path(f"/proc/{pid}/wchan")) or "").strip("0\n")
     words = [procfs.comm(pid), _state(pid) or "gone", *([f"in {where}"] if where else [])]

@@ -29,7 +29,7 @@ def handed_on(path: Path, allowed: Path | None = None, identity: str | None = No
             raise InputError(names.from_path(path), "no bundle", "a bundle: nothing else can be verified")
         yield path
         return
-    _say_whose(bundle, allowed, identity)
+    _say_signer(bundle, allowed, identity)
     with laid_out(bundle) as folder:
         yield folder
 
@@ -51,7 +51,7 @@ def laid_out(bundle: Bundle) -> Iterator[Path]:
             raise InputError(names.from_path(bundle.path), told) from None
 
 
-def _say_whose(bundle: Bundle, allowed: Path | None, identity: str | None) -> None:
+def _say_signer(bundle: Bundle, allowed: Path | None, identity: str | None) -> None:
     where = f"pinproof: {names.from_path(bundle.path)}"
     if allowed is not None:
         signer = verified(bundle, allowed, identity)

@@ -53,7 +53,7 @@ Key = tuple[str, str, str, str]
 """Of a measure: scenario, promises, ``rule subject``, name."""
 
 
-class _Whose(TypedDict):
+class _Origin(TypedDict):
     node: str
     machine: str
     boot_id: str
@@ -347,7 +347,7 @@ def _of_session(session: Session, path: str) -> Report:
         ended_s=_end(session.started_at, session.duration_s),
         pinproof=session.pinproof,
         kernel=session.kernel,
-        **_whose(session.identity),
+        **_origin(session.identity),
         software=software_class(session.kernel, session.identity),
         facts=of_session(session),
         judged=tuple(judged.items()),
@@ -422,7 +422,7 @@ def _of_result(result: Result, path: str, kind: str) -> Report:
         ended_s=_end(result.started_at, result.duration_s),
         pinproof=result.environment.pinproof,
         kernel=result.environment.kernel,
-        **_whose(identity),
+        **_origin(identity),
         software=software_class(result.environment.kernel, identity),
         facts=of_environment(result.environment),
         judged=tuple(judged.items()),
@@ -435,7 +435,7 @@ def _of_result(result: Result, path: str, kind: str) -> Report:
     )
 
 
-def _whose(identity: Identity) -> _Whose:
+def _origin(identity: Identity) -> _Origin:
     return {
         "node": identity.node,
         "machine": identity.machine,

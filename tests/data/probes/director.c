@@ -117,7 +117,7 @@ int main(int argc, char **argv)
         if (argc == 4)
                 live(&boxes[atoi(argv[3])]);
         pin(0, atoi(argv[1]));
-        /* Punctual, but not real-time: who waits for an actor in short naps would starve the observer on this CPU. */
+        /* Punctual, but not real-time: what waits for an actor in short naps would starve the observer on this CPU. */
         setpriority(PRIO_PROCESS, 0, -20);
         while (fgets(line, sizeof(line), stdin)) {
                 memset(args, 0, sizeof(args));

@@ -56,7 +56,7 @@ static inline struct io_uring_sqe *next_request(struct ring *r, int opcode)
 }
 
 /*
- * Hand in the next request. With IORING_ENTER_GETEVENTS it waits until so many are done: nobody takes completions away,
+ * Hand in the next request. With IORING_ENTER_GETEVENTS it waits until so many are done: completions are never taken,
  * so they are counted from the begin. Returns less than 0 with errno.
  */
 static inline int submit(struct ring *r, unsigned done, unsigned flags)

@@ -1,9 +1,9 @@
-"""A process with a vhost worker, as an emulator has for each device: whoever makes the device is its owner.
+"""A process with a vhost worker, as an emulator has for each device: what makes the device is its owner.
 
 ``vhost.py CPU`` runs on that CPU, makes a vsock device and writes a line ``{"pid", "tid", "tgid"}``: itself, its
 worker, and the worker's process. For each line ``CPU ROUNDS`` it pins the worker, lets it work, and answers with
 ``{"ran_ns", "answers"}``: the worker's own time on CPUs meanwhile, by the kernel's ``schedstat``, and how many packets
-it delivered. A round is a ring full of packets to a port where nobody listens: the worker reads each, and writes a
+it delivered. A round is a ring full of packets to a port where nothing listens: the worker reads each, and writes a
 reset into the other ring. It ends with its input. Standard library only.
 Source: include/uapi/linux/vhost.h, virtio_ring.h, virtio_vsock.h; kernel/vhost_task.c (a thread of the owner since
 Linux 6.4), drivers/vhost/vhost.c of 6.1 (``vhost_dev_set_owner``: a kernel thread in the owner's cgroups).

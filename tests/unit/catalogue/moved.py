@@ -1,6 +1,6 @@
 """What a plan gives, changed in the plan itself: the rule ``admission`` must notice.
 
-Who keeps CPUs through a change is moved by it; who is expected to get some gets others, for each part of what is
+What keeps CPUs through a change is moved by it; what is expected to get some gets others, for each part of what is
 expected by itself.
 """
 

@@ -68,7 +68,7 @@ OUT_OF_REACH = {
     ("fewest NUMA nodes", "memory-group"),
     # For one NUMA node: there is no other that the memory could be on.
     *(("memory nodes", f"memory-container-scope-{name}") for name in ("full-budget", "init", "mixed")),
-    # One pod runs, and nobody who could intrude.
+    # One pod runs, and no other that could intrude.
     *(("CPUs of the pod alone", name) for name in ("pod-level-over-budget", "pod-level-pool-kept", "weights")),
     ("CPUs of the pod alone", "memory-pod-level-pool-kept"),
     # No setting of a kubelet takes from a driver what it hands over, nor from the next pod what the last one gave back.
@@ -87,7 +87,7 @@ def test_what_only_some_promise_is_broken_by_all_of_them(name: str) -> None:
 
 
 def broken(control: NegativeControl) -> set[str]:
-    """Return which of the promises of nearly everybody a control breaks, in the words of ``--list``."""
+    """Return which of the promises of nearly every claim a control breaks, in the words of ``--list``."""
     level = next((text for suffix, text in LEVELS.items() if control.target.endswith(suffix)), "")
     return {
         f"{word}{level}"

@@ -1,4 +1,4 @@
-"""What containers of the catalogue do: each works, and who owns CPUs stays away from its pod's quota.
+"""What containers of the catalogue do: each works, and an owner of CPUs stays away from its pod's quota.
 
 Of one that sleeps there is no evidence, and its run is undecided. Beside a quota that is nearly used up, a machine that
 stands still for a moment throttles an owner of CPUs, which no quota of its own bounds: the rule would say so, in truth.
@@ -28,7 +28,7 @@ CONTAINERS = [
 
 @pytest.mark.parametrize(("name", "container"), CONTAINERS)
 def test_each_container_has_a_load(name: str, container: str) -> None:
-    """Whoever is admitted is judged."""
+    """Each container that is admitted is judged."""
     assert scenarios()[name].workloads.get(container)
 
 

@@ -153,7 +153,7 @@ def test_no_promise_is_left_unbroken() -> None:
 
 
 FROM_FILES = ("applied", "numa-alignment", "smt-alignment", "socket-alignment")
-"""Rules that a sandbox's files are enough for: of who ran where, a machine that does not exist tells nothing."""
+"""Rules that a sandbox's files are enough for: of which task ran where, a machine that does not exist tells nothing."""
 SET_UP_OTHERWISE = [
     (name, control)
     for name, scenario in sorted(scenarios().items())

@@ -60,7 +60,7 @@ def test_what_is_admitted_is_what_the_scenario_states(place: str) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_what_is_decided_is_decided_by_the_managers(place: str) -> None:
-    """The predicate refuses nobody, neither in the scenario nor on the other node of a control."""
+    """The predicate refuses no pod, neither in the scenario nor on the other node of a control."""
     topology, fit = placed(place)
     changed = [
         name

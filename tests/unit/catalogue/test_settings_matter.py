@@ -23,7 +23,7 @@ PLACES = {name: place for place, names in dealt().items() for name in names}
 def test_every_setting_matters_but_those_that_are_named() -> None:
     """What changes nothing is named with the reason, and nothing is named that matters.
 
-    Who rewrites a scenario so that it shows its option takes it off the list: this test fails until that is done.
+    A scenario that is rewritten so that it shows its option is taken off the list: this test fails until that is done.
     """
     found = {
         (setting, name)
@@ -53,8 +53,8 @@ def test_no_kubelet_starts_on_sixteen_nodes_unless_it_is_told_to() -> None:
     assert "unsupported on machines with more than 8 NUMA Nodes" in (unstartable(without, place) or "")
 
 
-def test_a_reservation_of_cpus_matters_wherever_somebody_owns_one() -> None:
-    """The reason that is given for the others, of each of them: nobody owns a CPU, and the reserved ones are shared."""
+def test_a_reservation_of_cpus_matters_wherever_one_has_an_owner() -> None:
+    """The reason that is given for the others, of each of them: no CPU is owned, and the reserved ones are shared."""
     for setting in ("reservedSystemCPUs=0", "kubeReserved.cpu"):
         for name in CONTEXT[setting]:
             scenario, place = scenarios()[name], machine(PLACES[name])

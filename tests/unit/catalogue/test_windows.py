@@ -22,7 +22,7 @@ QUOTA_FILE = ("quota-free", "quota-throttling")
 
 @pytest.mark.parametrize("name", sorted(PLACES))
 def test_no_scenario_needs_more_than_the_lab_gives(name: str) -> None:
-    """Nor less than who ran where takes: every scenario claims CPUs."""
+    """Nor less than it takes to see what ran where: every scenario claims CPUs."""
     assert SWITCHES_S <= needed_s(stand(scenarios()[name], machine(PLACES[name])).claims) <= WINDOW_S
 
 
@@ -36,7 +36,7 @@ def test_a_quota_needs_its_periods() -> None:
 
 
 def test_competition_needs_its_time() -> None:
-    """Only where somebody competes."""
+    """Only where containers compete."""
     assert needed_s(claim_set(claim_db(shares=1024, contended=False))) == SWITCHES_S
     assert needed_s(claim_set(claim_db(shares=1024, contended=True))) == weight_share.SHARES_S
 
@@ -47,7 +47,7 @@ def test_files_are_read_at_once() -> None:
 
 
 def test_what_is_watched_for_a_moment_shows_in_files_or_is_waited_for() -> None:
-    """A broken promise is watched so briefly only where a file tells of it, or who makes use of it is waited for."""
+    """A broken promise is watched so briefly only where a file shows it, or a task that uses it is waited for."""
     controls = [control for one in scenarios().values() for control in one.negative_controls]
     brief = [one for one in controls if (word := word_of(one)).watch_s == AT_ONCE_S and word.load is None]
 

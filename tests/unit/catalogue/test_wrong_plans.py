@@ -91,8 +91,8 @@ def test_a_kubelet_that_moves_what_runs_is_noticed(name: str, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("name", ["kubelet-restart-gate-off", "kubelet-restart-strict"])
-def test_who_shares_keeps_the_pool_where_no_kubelet_starts(name: str) -> None:
-    """Nobody is there who could write a CPU set."""
+def test_a_container_that_shares_keeps_the_pool_where_no_kubelet_starts(name: str) -> None:
+    """Nothing is there that could write a CPU set."""
     work = planned(name)
     assert work.restarted is not None
     shrunk = _without_a_cpu(work.plan, "web/app")
@@ -102,7 +102,7 @@ def test_who_shares_keeps_the_pool_where_no_kubelet_starts(name: str) -> None:
 
 
 def test_a_resize_that_moves_an_owner_is_noticed() -> None:
-    """v1.36 moves nobody: not the pod that asked, as KEP-5554 would."""
+    """v1.36 moves no container: not the pod that asked, as KEP-5554 would."""
     scenario = replace(scenarios()["resize-unmoved"], resize_behaviour=ResizeBehaviour.KEP_5554)
 
     work = plan_all(scenario, machine(PLACES[scenario.name]))

@@ -2,7 +2,7 @@
 
 =================  =======================================  ============================================================
 reservation        other CPUs, more of them, more memory    a decision
-departure          the pod or container stays               a decision about somebody who stays or comes later
+departure          the pod or container stays               a decision about one that stays or comes later
 coming and going   the pod does not come                    the shared pool meanwhile
 resize             it asks for what the pod has             what the pod then has, or the answer to the others
 promise            it is not asked for                      the verdict about evidence that breaks it
@@ -69,14 +69,14 @@ def only_asked_for(promise: str, asked: Stand, without: Stand) -> bool:
 
 
 def _fails(one: Stand, broken: Edit) -> bool:
-    # State files are evidence that nobody takes unless they are asked for.
+    # State files are evidence that is taken only where they are asked for.
     seen = broken.evidence if one.evidence.state_files else replace(broken.evidence, state_files=())
     verdicts = judge(one.claims, seen, [rule_named(broken.rule)])
     return any(v.outcome is Outcome.FAILED and v.subject == broken.subject for v in verdicts)
 
 
 def _reservations(scenario: Scenario, topology: Topology) -> Iterator[tuple[str, Scenario]]:
-    """A CPU that somebody owns is reserved instead, or the last; one CPU more; as good as all memory of a node."""
+    """A CPU that has an owner is reserved instead, or the last; one CPU more; as good as all memory of a node."""
     kubelet = scenario.kubelet
     if "reservedSystemCPUs" in kubelet:
         new = owned(scenario, topology) or CpuSet.of([max(topology.online)])
@@ -115,7 +115,7 @@ def owned(scenario: Scenario, topology: Topology) -> CpuSet:
 
 
 def _same_without(scenario: Scenario, other: Scenario, name: str, topology: Topology) -> bool:
-    """Whether everybody but who departs is decided the same when nobody does, and the pool is the same."""
+    """Whether all but what departs are decided the same when nothing does, and the pool is the same."""
     one, two = plan_all(scenario, topology).plan, plan_all(other, topology).plan
     return _others(one, name) == _others(two, name)
 

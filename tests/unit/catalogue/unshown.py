@@ -52,7 +52,7 @@ CONTEXT: dict[str, tuple[str, ...]] = {
         "memory-container-scope-refused",
         "memory-pod-level-burstable",
         "pod-level-burstable",
-        # Without a policy nobody keeps the CPU Manager from the socket that is free: it is the policy's choice of nodes
+        # Without a policy the CPU Manager may take the socket that is free: it is the policy's choice of nodes
         # that the option corrects.
         "align-by-socket",
     ),
@@ -68,7 +68,7 @@ CONTEXT: dict[str, tuple[str, ...]] = {
     # The gates hide options; that pods get the same without them is what is shown.
     "CPUManagerPolicyAlphaOptions=False": GATES_OFF,
     "CPUManagerPolicyBetaOptions=False": GATES_OFF,
-    # Nobody owns a CPU there, and those that share have every CPU, the reserved ones too: a static policy needs some
+    # No CPU is owned there, and those that share have every CPU, the reserved ones too: a static policy needs some
     # reservation to start, and which is no matter. That is what non-strict-reservation and those by amount show.
     "reservedSystemCPUs=0": (
         "adjuster-clearcfs",

@@ -1,4 +1,4 @@
-"""Two claims in a tree of files, and who reads them."""
+"""Two claims in a tree of files, and what reads them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALL = (*CLAIMS, "/pods/one", "/pods/two", "/pods")
 
 
 class PacedNode:
-    """Two claims in a tree of files, and who reads them. A sweep comes never, once it is known what it costs."""
+    """Two claims in a tree of files, and what reads them. A sweep comes never, once it is known what it costs."""
 
     closed = False
 

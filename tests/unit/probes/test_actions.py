@@ -53,7 +53,7 @@ def test_hierarchies_are_named_by_their_controllers(tmp_path: Path) -> None:
 
 
 class _Late(list[Move]):
-    """Records that somebody goes through: when he is done, and before he has put them away, one more is heard."""
+    """Records that a thread goes through: when it is done, and before it has put them away, one more is heard."""
 
     def __init__(self, events: Iterable[Move], actions: Actions) -> None:
         super().__init__(events)

@@ -165,7 +165,7 @@ def test_a_scan_that_was_cut_short_is_none(tmp_path: Path) -> None:
 
 
 def test_a_proc_that_is_gone_is_no_dead_thread(tmp_path: Path) -> None:
-    """Threads that the cgroup lists and that have no status are dead, unless nobody has one."""
+    """Threads that the cgroup lists and that have no status are dead, unless none has one."""
     masks, one = tree(tmp_path, [7, 8], proc=False), subject()
     with pytest.raises(UnreadableError, match="proc"):
         masks.scan_all([one], lambda: False)

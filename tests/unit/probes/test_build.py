@@ -211,7 +211,7 @@ def test_hidden_switches_widen_what_may_differ() -> None:
 
 
 def test_without_a_sampler_an_open_window_has_no_second_account() -> None:
-    """Nobody interrupts a nohz_full CPU to count what runs there; when the window has closed it was counted."""
+    """Nothing interrupts a nohz_full CPU to count what runs there; when the window has closed it was counted."""
     silent = replace(BANDWIDTH, silent=CpuSet.parse("1"))
     still = replace(FRAME, closed=False)
 

@@ -167,7 +167,7 @@ def test_the_controls_evidence_has_no_files_of_other_pods() -> None:
 
 
 def test_without_controls_nothing_differs() -> None:
-    """To leave out nobody is to build of everything."""
+    """To leave out no claim is to build of everything."""
     readings = Readings(FRAME, QUIET)
 
     assert build(readings.without(["canary"])) == build(readings)

@@ -115,7 +115,7 @@ def test_values_of_several_moments_are_no_reading(tree: Tree) -> None:
     assert tree.files.never_at_rest() == {"/a": 1}
 
 
-def test_who_writes_once_leaves_nothing_unseen(tree: Tree) -> None:
+def test_a_writer_that_writes_once_leaves_nothing_unseen(tree: Tree) -> None:
     """However late in the reading: what is kept is what it became."""
     left = iter(range(ATTEMPTS - 1))
 
@@ -174,7 +174,7 @@ def test_a_cgroup_that_is_gone_is_not_known(tree: Tree) -> None:
     assert tree.known.meaning("/a", (None,), 0) is None
 
 
-def test_who_is_told_of_every_write_has_no_gap(tree: Tree) -> None:
+def test_a_reader_that_hears_of_every_write_has_no_gap(tree: Tree) -> None:
     """Between two sweeps: until the moment up to which every write was heard, at each look."""
     before_ns = time.monotonic_ns()
     files = ControlFiles(tree.known, {"/a": tree.first}, before_ns - 9 * SECOND)
@@ -195,7 +195,7 @@ def test_who_is_told_of_every_write_has_no_gap(tree: Tree) -> None:
     ("cgroup", "claims", "about"),
     [("/pods/db", 1, ["db"]), ("/pods", 3, ["c0", "c1", "c2"]), ("/pods", MAX_CLAIMS_NAMED + 1, [None]), ("/x", 1, [])],
 )
-def test_whose_blind_spot_it_is(cgroup: str, claims: int, about: list[str | None]) -> None:
+def test_which_claim_a_blind_spot_is_about(cgroup: str, claims: int, about: list[str | None]) -> None:
     """Of the claims below it, each by name as long as they are few."""
     names = ["db"] if claims == 1 else [f"c{number}" for number in range(claims)]
     one = FRAME.subjects[0]
@@ -214,7 +214,7 @@ def test_it_is_in_the_coverage() -> None:
     assert any("never stood still" in spot for spot in evidence.coverage.blind_spots)
 
 
-def test_a_cgroup_that_is_gone_has_no_reading_whoever_managed_it() -> None:
+def test_a_cgroup_that_is_gone_has_no_reading_whatever_managed_it() -> None:
     """The manager is known by the path, also of a cgroup of which no file can be read."""
     for manager in CgroupManager:
         assert CgroupFiles(cgroup="/kubepods/pod1/c", at_ns=7, manager=manager).empty
@@ -222,7 +222,7 @@ def test_a_cgroup_that_is_gone_has_no_reading_whoever_managed_it() -> None:
 
 
 class _Interrupted(dict[str, Any]):
-    """What is known, through which somebody goes: another thread reads a cgroup meanwhile."""
+    """What is known, which is gone through meanwhile: another thread reads a cgroup meanwhile."""
 
     def __init__(self, known: KnownFiles, before: dict[str, Any]) -> None:
         super().__init__(before)
@@ -252,7 +252,7 @@ def test_a_window_ends_while_files_are_read(tree: Tree) -> None:
 
 
 def test_what_is_below_an_absent_directory_is_not_looked_for(tmp_path: Path) -> None:
-    """In one round; the next one looks again, and so does who looks at one cgroup."""
+    """In one round; the next one looks again, and so does a reader of one cgroup."""
     hierarchy = Hierarchy(
         root=tmp_path,
         mode=Mode.HYBRID,

@@ -113,7 +113,7 @@ def test_the_next_round_asks_again(watch: BandwidthWatch, used: Used, tmp_path: 
     ("known", "silent", "charged"),
     [(True, EMPTY, {"/a", "/a/b"}), (False, EMPTY, {"/a", "/a/b", "/c"}), (True, CpuSet.of([1]), {"/a", "/a/b", "/c"})],
 )
-def test_the_kernel_charges_first_where_somebody_ran(
+def test_the_kernel_charges_first_where_a_task_ran(
     known: bool, silent: CpuSet, charged: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And above it. Where that is not known, or a CPU is not interrupted, of every claim."""

@@ -38,7 +38,7 @@ def test_what_is_reported_is_looked_at_in_the_next_round(reported: bool) -> None
 
 @pytest.mark.parametrize(("end_ns", "waits"), [(None, False), (5, True)])
 def test_the_list_is_looked_at_often_while_the_kernel_is_not_heard(end_ns: int | None, waits: bool) -> None:
-    """Who is heard says so at once; the list is the second witness then, in rounds that come anyway."""
+    """A kernel that is heard says so at once; the list is the second witness then, in rounds that come anyway."""
     cpus = Cpus(cast("Any", SimpleNamespace()))
     cpus.hotplug = cast("Any", SimpleNamespace(lapses=[Lapse("blind", 1, 2), Lapse("blind", 3, end_ns)]))
     assert cpus.chores()[0].may_wait() is waits

@@ -51,8 +51,8 @@ def test_a_row_for_each_cpu_on_which_something_waited() -> None:
 def test_every_kind_of_culprit_has_a_name() -> None:
     """Claims by theirs, pods by their cgroup, tasks by what they are called; the observer is known by its process."""
 
-    def key(kind: int, who: int = 0, name: bytes = b"") -> CulpritKey:
-        return CulpritKey(0, DB, 1, kind, who, name)
+    def key(kind: int, culprit: int = 0, name: bytes = b"") -> CulpritKey:
+        return CulpritKey(0, DB, 1, kind, culprit, name)
 
     found = {
         key(records.CULPRIT_CLAIM, WEB): CulpritSums(90, 1, 90, 0),

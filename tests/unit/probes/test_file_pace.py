@@ -36,7 +36,7 @@ def test_a_share_of_a_cpu_says_how_often(costs_s: tuple[float, ...], pause_s: fl
 
 
 def test_the_bound_is_never_shorter_than_what_was_asked_for() -> None:
-    """Who asks for every minute gets that."""
+    """An operator who asks for every minute gets that."""
     pace = Pace(0.0, 60.0, 0.01, 10.0)
     pace.done(0.0, 5.0)
     pace.done(0.0, 5.0)
@@ -82,7 +82,7 @@ def test_a_new_cgroup_is_read_as_often_as_was_asked_for(node: PacedNode) -> None
     assert "/pods/two" in node.seen
 
 
-def test_what_was_heard_while_nobody_listened_is_no_word(node: PacedNode) -> None:
+def test_what_was_heard_while_nothing_listened_is_no_word(node: PacedNode) -> None:
     """After a flood the first round knows of no moment until which every write was heard."""
     node.quiet()
     node.observer.ledger.heard_ns = time.monotonic_ns()
@@ -117,7 +117,7 @@ def test_without_the_witness_of_writes_no_write_is_known(node: PacedNode) -> Non
 def test_what_is_read_while_a_window_turns_over_is_read_again(node: PacedNode, turned: str) -> None:
     """Written after the edge had read it: the next window begins with the old value, and sees the new one at once.
 
-    By its next sweep somebody may have put the old one back.
+    By its next sweep the old one may have been put back.
     """
     node.quiet()
     known, before = node.files._known, node.files
@@ -177,7 +177,7 @@ def test_no_pause_goes_beyond_what_is_due(node: PacedNode, monkeypatch: pytest.M
 
 
 def test_what_is_about_to_be_due_is_done_in_the_round_that_is_asked_for(node: PacedNode) -> None:
-    """Who hears and who reads look at the clock at moments of their own: it must not slip to the next second."""
+    """The listener and the reader look at the clock at moments of their own: it must not slip to the next second."""
     node.quiet()
     node.reader._often.period_s, node.reader._apart_s = 1e5, 1e5 * file_reader.APART
     node.reader._often.last_s = time.monotonic() - 1e5 + 1e4

@@ -117,7 +117,7 @@ def test_what_could_not_be_read_is_read_in_the_next_round(observer: Observer, mo
 
 
 def test_the_witness_runs_this_loop(observer: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files of a window are read by it, and nobody else has a thread for that."""
+    """The files of a window are read by it, and nothing else has a thread for that."""
     asked = threading.Event()
 
     class Watching(_OpenWindow):
@@ -141,7 +141,7 @@ def test_the_witness_runs_this_loop(observer: Observer, monkeypatch: pytest.Monk
     assert observer.blindness.within(0, time.monotonic_ns()) == ()
 
 
-def test_a_pause_ends_when_somebody_wakes_it(observer: Observer) -> None:
+def test_a_pause_ends_when_it_is_woken(observer: Observer) -> None:
     """The next one is a pause again, and the end of the block does not wait for it."""
     rounds, again = [0], threading.Event()
 

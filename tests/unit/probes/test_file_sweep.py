@@ -73,7 +73,7 @@ def test_the_edge_of_a_window_is_a_sweep(node: PacedNode) -> None:
 
 
 def test_a_set_that_changes_above_is_looked_for_below(node: PacedNode) -> None:
-    """Nobody wrote to the two below: the kernel narrowed what is granted to them."""
+    """Nothing wrote to the two below: the kernel narrowed what is granted to them."""
     node.quiet()
     for cgroup in ("pods", "pods/one", "pods/one/db"):
         (node.root / cgroup / "cpuset.cpus.effective").write_text("0\n")
@@ -141,7 +141,7 @@ def test_a_sweep_through_some_files_is_paced_as_one_through_all(
 
 
 @pytest.mark.parametrize("notices", [None, object()], ids=["program", "inotify"])
-def test_who_reads_files_asks_who_sees_writes_when_all_are_there(node: PacedNode, notices: object) -> None:
+def test_the_witness_of_files_asks_that_of_writes_when_both_are_there(node: PacedNode, notices: object) -> None:
     """The witnesses of an observer begin one after the other: the one of files before the one of writes."""
     files = Files(node.observer)
     with files.running():

@@ -1,4 +1,4 @@
-"""Who reads control files sleeps until there is something to do; the thread that hears wakes it."""
+"""The reader of control files sleeps until there is something to do; the listener wakes it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Stirs:
         return self.news
 
 
-def test_who_reads_files_is_woken_when_there_is_something_to_do(tmp_path: Path) -> None:
+def test_the_reader_of_files_is_woken_when_there_is_something_to_do(tmp_path: Path) -> None:
     """Something was reported, a window began, a claim came or went; each once, and not while it awaits more writes."""
     observer = Observer(ClaimSet(claims=()), tmp_path, Ledger(tmp_path, ObserveOptions(), ()))
     heard: list[int] = []
@@ -54,7 +54,7 @@ def test_who_reads_files_is_woken_when_there_is_something_to_do(tmp_path: Path) 
     for happens in (files.claiming, files.unclaiming):
         heard.clear()
         happens(subject)
-        assert heard, "who hears has its next round at once"
+        assert heard, "the listener has its next round at once"
         assert wakes()
         assert not wakes()
     files.begin(cast("Any", SimpleNamespace(start_ns=0)), Edge(Moment(at_ns=0), (FileEdge({}),)))

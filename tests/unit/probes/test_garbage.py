@@ -31,7 +31,7 @@ def test_circles_go_when_they_are_sought_and_not_before() -> None:
 
 
 def test_more_than_a_window_makes_is_looked_through_at_once() -> None:
-    """Whoever never ends a window must not gather garbage without end."""
+    """A program that never ends a window must not gather garbage without end."""
     with garbage.seldom_sought():
         gone = weakref.ref(Circle())
         many: list[list[int]] = [[] for _ in range(garbage.NEW_OBJECTS * 11 // 10)]

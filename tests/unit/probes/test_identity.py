@@ -87,8 +87,8 @@ def test_a_window_knows_of_a_cgroup_that_is_being_set_up(ago_ns: int, noted: lis
     assert not file_history.explained(SECOND, found, ())
 
 
-def test_news_stirs_until_somebody_looks() -> None:
-    """Who looks sleeps until then."""
+def test_news_stirs_until_it_is_read() -> None:
+    """The witness sleeps until then."""
     state, counts = observer(window(0)), [0]
     state.pods = None
     state.ledger = cast("Any", SimpleNamespace(side=lambda _: SimpleNamespace(count=lambda: counts[0])))

@@ -27,7 +27,7 @@ ON_NODE_1 = replace(
 
 
 class Tree:
-    """A thread in a cgroup, beside a /proc. Patience is none: who is met twice in one joining never joined."""
+    """A thread in a cgroup, beside a /proc. Patience is none: one that is met twice in one joining never joined."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -20,7 +20,7 @@ def test_events_come_once_with_their_own_time() -> None:
 
 
 def test_a_cpu_that_was_away_between_two_looks_is_noticed() -> None:
-    """Off and on again while nobody looked: the list is the same, the events are told."""
+    """Off and on again between two looks: the list is the same, the events are told."""
     assert Presence(ALL).news((OFF, ON), ALL, 99) == [OFF, ON]
 
 

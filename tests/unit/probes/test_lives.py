@@ -63,7 +63,7 @@ def test_a_deleted_cgroup_keeps_its_last_reading_and_the_ledger_says_what_is_mis
 
 
 def test_a_cgroup_made_again_counts_from_nothing_and_both_are_summed() -> None:
-    """50 before, 7 that nobody read, 40 after, over 20 + 15 ns; where nobody says since when, 10 in the last 5 ns."""
+    """50 before, 7 never read, 40 after, over 20 + 15 ns; where it is not said since when, 10 in the last 5 ns."""
     for told, seen_gone in product((True, False), repeat=2):
         account = started()
         account.read(reading(20, 150, periods=7), 50, None)

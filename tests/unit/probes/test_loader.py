@@ -112,7 +112,7 @@ def test_the_helper_does_not_see_our_environment_nor_our_folder(
 
 
 def test_an_error_of_ours_ends_the_helper(fake: Path) -> None:
-    """What is raised while it starts goes through, and nobody stays behind."""
+    """What is raised while it starts goes through, and nothing stays behind."""
     play(fake, on_compile="import time; time.sleep(600)")
 
     not_json = replace(REQUEST, settings={"ODD": cast(int, object())})

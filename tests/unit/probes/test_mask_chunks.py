@@ -102,7 +102,7 @@ NODES: list[tuple[Pass, int]] = [([[record(5, tgid=5), record(6, tgid=5, mems=2)
 @settings(max_examples=examples(100))
 @given(several(), st.sampled_from([0, 1000]))
 def test_all_is_as_if_each_thread_were_looked_up(found: list[tuple[Pass, int]], alone: int) -> None:
-    """How often each was seen, from when to when, with which masks, and who was outside."""
+    """How often each was seen, from when to when, with which masks, and which were outside."""
     passes, epochs = [one for one, _ in found], [epoch for _, epoch in found]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mask_rows, "EACH_ALONE", alone)

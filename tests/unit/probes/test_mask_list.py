@@ -14,7 +14,7 @@ from toolkit.model.cpuset import CpuSet
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
-    """Threads whose policy nobody asks the real kernel for."""
+    """Threads whose policy is not asked of the real kernel."""
     monkeypatch.setattr("probes.masks.thread.policy_of", lambda _tid: "other")
     return Node(tmp_path)
 
@@ -35,7 +35,7 @@ def test_a_record_is_read() -> None:
 
 
 def test_what_is_inside_is_taken_from_the_list(node: Node) -> None:
-    """Each pass is a reading; another mask, another name is another row; who is nobody's is nothing."""
+    """Each pass is a reading; another mask, another name is another row; a thread of no claim is nothing."""
     node.tasks.records = [record(7), record(8), record(9, ident=5)]
     node.scan(2)
     node.tasks.records[1] = record(8, comm=b"y")

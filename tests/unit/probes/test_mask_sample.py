@@ -22,13 +22,13 @@ from toolkit.model.blind_spots import Witness
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
-    """Threads whose policy nobody asks the real kernel for."""
+    """Threads whose policy is not asked of the real kernel."""
     monkeypatch.setattr("probes.masks.thread.policy_of", lambda _tid: "other")
     return Node(tmp_path)
 
 
-def test_who_is_wide_by_proc_alone_is_found_by_the_sample(node: Node) -> None:
-    """A list that says too little hides nobody whose turn it is."""
+def test_a_thread_that_is_wide_by_proc_alone_is_found_by_the_sample(node: Node) -> None:
+    """A list that says too little hides no thread whose turn it is."""
     node.lists(7)
     node.tasks.records = [record(7)]
     node.proc(7, cpus="0-1")
@@ -104,7 +104,7 @@ def test_a_disagreement_that_is_gone_begins_anew(node: Node) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", ["ended", "changed", "moved"])
-def test_who_changes_while_the_list_is_read_is_no_disagreement(node: Node, meanwhile: str) -> None:
+def test_a_change_while_the_list_is_read_is_no_disagreement(node: Node, meanwhile: str) -> None:
     """/proc says something else after the pass than before it, in each scan."""
     node.lists(7)
 
@@ -141,7 +141,7 @@ def test_a_proc_that_is_gone_is_no_agreement(node: Node) -> None:
 
 
 def test_strays_are_looked_for_in_the_claims_whose_turn_it_is(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread whose quota is another cgroup's is met in its turn, and known in the next scan, whoever has that."""
+    """A thread whose quota is another cgroup's is met in its turn, and known in the next scan, whatever has that."""
     now = [0]
     monkeypatch.setattr(strays.time, "monotonic_ns", lambda: now[0])
     monkeypatch.setattr(sample, "THREADS", 1)

@@ -19,7 +19,7 @@ from toolkit.host import bpf_syscalls
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
-    """Threads whose policy nobody asks the real kernel for."""
+    """Threads whose policy is not asked of the real kernel."""
     monkeypatch.setattr("probes.masks.thread.policy_of", lambda _tid: "other")
     return Node(tmp_path)
 

@@ -1,4 +1,4 @@
-"""Records of who is a member: when the table is counted, and whose are forgotten."""
+"""Records of members: when the table is counted, and whose are forgotten."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_dead_are_forgotten_in_a_table_that_is_half_full(node: Node) -> None
     assert full.counted == 2
 
 
-def test_where_nobody_says_how_many_were_made_it_is_counted_each_time(node: Node) -> None:
+def test_where_it_is_not_known_how_many_were_made_it_is_counted_each_time(node: Node) -> None:
     """It may be half full at any time."""
     table = Table(1)
     node.drop(table)

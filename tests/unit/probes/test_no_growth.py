@@ -118,7 +118,7 @@ def test_cgroups_are_looked_for_where_some_were_made(monkeypatch: pytest.MonkeyP
         return found
 
     assert walked(7, 7, 7, 7, 8, 8, 8) == [1, 1, 0, 0, 1, 1, 0]
-    assert walked(None, None, 8) == [1, 1, 1], "nobody counts them"
+    assert walked(None, None, 8) == [1, 1, 1], "they are not counted"
     assert walked(9, 9) == [1, 1]
     assert sum(walked(*[9] * 3 * WALK_WINDOWS)) in (2, 3)
 

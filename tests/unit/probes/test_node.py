@@ -59,7 +59,7 @@ def test_what_we_cost_is_the_difference() -> None:
 
 
 def test_lost_hotplug_events_are_a_doubt_of_everything() -> None:
-    """A CPU that nobody heard of has counted nowhere."""
+    """A CPU of which nothing was heard has counted nowhere."""
     part = CpuReading(lapses=("events were lost",)).decode(Readings(FRAME, ()))
 
     assert part.evidence == HotplugEvidence(hotplug=())

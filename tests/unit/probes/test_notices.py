@@ -39,7 +39,7 @@ def test_a_write_is_the_directorys(folder: Path) -> None:
     notices.close()
 
 
-def test_who_is_not_watched_is_not_heard(folder: Path) -> None:
+def test_a_folder_that_is_not_watched_is_not_heard(folder: Path) -> None:
     """A directory that was given up, and one that is gone: neither makes the rest unknown."""
     notices = Notices()
     assert notices.add(b"1", 11, folder / "db")
@@ -58,7 +58,7 @@ def test_who_is_not_watched_is_not_heard(folder: Path) -> None:
 
 
 def test_a_queue_that_ran_over_is_said(folder: Path) -> None:
-    """Once: who is asked then reads everything, and what comes after is known again."""
+    """Once: the reader that is asked then reads everything, and what comes after is known again."""
     longest = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if longest > 100_000:
         pytest.skip(f"fs.inotify.max_queued_events is {longest}")

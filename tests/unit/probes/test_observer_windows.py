@@ -106,7 +106,7 @@ def test_what_is_told_while_a_window_opens_is_kept(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_listener_does_not_wait_for_a_window_that_turns_over() -> None:
-    """What the programs send is heard while somebody has the lock: their rings stay empty. The chores come later."""
+    """What the programs send is heard while the lock is taken: their rings stay empty. The chores come later."""
     watcher = Observer(ClaimSet(claims=()), Path("/"), new_ledger(Path("/")))
     watcher.names[5] = "pod/db"
     watcher.hierarchy = Hierarchy(root=Path("/"), mode=Mode.V2, unified=Path("/sys/fs/cgroup"))
@@ -130,7 +130,7 @@ def test_the_listener_does_not_wait_for_a_window_that_turns_over() -> None:
         running.enter_context(listening(watcher))
         in_time = heard.wait(DEADLINE_S)
     assert in_time, "it is heard in every round"
-    assert ended, "nobody waits at its end for what could still be sent"
+    assert ended, "nothing waits at its end for what could still be sent"
     assert sum(polls[:100]) == 0
     switches.cut()
     assert len(watcher.poll()) + sum(polls) == len(polls)

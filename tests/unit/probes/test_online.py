@@ -12,7 +12,7 @@ from toolkit.model.cpuset import CpuSet
 
 
 def test_the_file_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each time the list is read anew; afterwards nothing is left open, and who asks opens it."""
+    """Each time the list is read anew; afterwards nothing is left open, and the next question opens it."""
     place = tmp_path / "sys/devices/system/cpu"
     place.mkdir(parents=True)
     (place / "online").write_text("0-3\n")

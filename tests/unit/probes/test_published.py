@@ -23,7 +23,7 @@ def test_a_moment_has_the_set_that_was_published_last_before_it() -> None:
     assert published.of(8, 150) is None
 
 
-def test_nobody_is_watched_before_the_first_watch() -> None:
+def test_no_cpu_is_watched_before_the_first_watch() -> None:
     """Before it no CPU was."""
     published = Published()
     published.watch(CpuSet.of([1]), 100)

@@ -95,7 +95,7 @@ def test_a_wait_ends_when_it_is_asked_to() -> None:
 
 
 def test_a_wait_ends_by_what_another_descriptor_has_once_until_it_is_asked_for_again() -> None:
-    """Whoever reads it may be slow: a wait does not end again and again until then."""
+    """Its reader may be slow: a wait does not end again and again until then."""
     rings = Rings({})
     own = os.eventfd(0)
     try:

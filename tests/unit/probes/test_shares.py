@@ -42,7 +42,7 @@ def piece(flags: int = 0, begin: int = 100, end: int = 200, start: int = 50, cpu
 
 
 def test_time_outside_is_charged_to_the_claim_in_which_it_was_spent() -> None:
-    """Before and after it was nobody's; on a watched CPU that is an intruder."""
+    """Before and after it was of no claim; on a watched CPU that is an intruder."""
     sums = shares()
     details = sums.add(piece(), [Stay(0, 3, 100, 130), Stay(CLAIM, 7, 130, 160), Stay(0, 3, 160, 200)])
 
@@ -64,7 +64,7 @@ def test_a_stay_inside_the_set_is_no_offence() -> None:
 
 
 def test_each_stays_part_of_a_standstill_is_its_own() -> None:
-    """Nobody ran on a CPU that stood still for longer than it ran; who came last does not pay for all of them."""
+    """No task ran on a CPU that stood still for longer than it ran; the last one does not pay for all of them."""
     sums = shares(cpus=1)
     whole = replace(piece(PIECE_ENDED), standstill_ns=100)
     sums.add(whole, [Stay(CLAIM + 1, 5, 100, 170), Stay(CLAIM, 7, 170, 200)])
@@ -129,7 +129,7 @@ def test_added_rows_are_those_of_the_claim() -> None:
 
 
 def test_joinings_are_summed_up_by_their_longest_thread() -> None:
-    """Threads of one process are outside at the same time; the next joining is another one. At home nobody counts."""
+    """Threads of one process are outside at the same time; the next joining is another one. At home none counts."""
     sums = shares()
     first = {"joining": True, "joined_ns": 90, "complete_ns": 250}
     for tid, begin, end in ((10, 100, 130), (10, 150, 170), (11, 100, 140)):

@@ -163,7 +163,7 @@ def test_slots_are_as_short_as_a_promise_needs_them(nodes: Any, promised: dict[s
 
 
 def test_an_open_window_has_what_is_known_by_now(nodes: Any) -> None:
-    """Up to the moment when it is asked for, whenever the last look was; it goes on as if nobody had asked."""
+    """Up to the moment when it is asked for, whenever the last look was; it goes on as if it had not been asked for."""
     node = nodes(quota_us=50_000)
     for _ in range(3):
         node.run(1)

@@ -38,7 +38,7 @@ def test_a_slow_joining_forgives_what_was_after_its_begin() -> None:
 
 
 def test_a_joining_forgives_nothing_before_its_begin() -> None:
-    """It was in the claim before anybody began to move it, whatever came right after."""
+    """It was in the claim before anything began to move it, whatever came right after."""
     assert parts(trails_of(slow(110, 105, 1, 0)), piece(0, 100, 1)) == [(1, 0, 100)]
 
 
@@ -70,7 +70,7 @@ def test_a_move_that_is_under_way_is_waited_for() -> None:
     assert heard(3) == [(1, 0, 100)]
 
 
-def test_what_ended_while_nobody_listened_is_heard_first() -> None:
+def test_what_ended_while_nothing_listened_is_heard_first() -> None:
     """A move that is not under way any more has sent its word: the look must be older than what was heard."""
     trails = Trails(PATIENCE, tuple)
     one, heard_ns = piece(0, 100, 1), 100 + PATIENCE + 1

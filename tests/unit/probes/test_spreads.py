@@ -88,7 +88,7 @@ def test_two_readings_see_a_slot_where_one_is_late() -> None:
 
 
 def test_after_a_pause_it_is_known_again() -> None:
-    """What ran up to then is nobody's; what is handed over late of it is in no slot."""
+    """What ran up to then is of no claim; what is handed over late of it is in no slot."""
     kernel, spread = Kernel(), Spread(0)
     for slot in range(3 * SLOTS):
         kernel.ran(0, slot, 5)

@@ -67,7 +67,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
 LATE = strays.PATIENCE_NS + 1
 
 
-def test_who_is_everywhere_is_no_stray(tree: Tree) -> None:
+def test_a_thread_that_is_everywhere_is_no_stray(tree: Tree) -> None:
     """However long."""
     assert tree.look() == tree.look(after_ns=LATE) == []
 
@@ -80,7 +80,7 @@ def test_a_thread_whose_quota_is_elsewhere(tree: Tree) -> None:
 
 
 def test_one_scan_of_some_looks(tree: Tree) -> None:
-    """Until somebody is met: then each does."""
+    """Until a stray is met: then each does."""
     tree.scan()
     tree.put("cpu", [])
     for _ in range(strays.EVERY):
@@ -96,7 +96,7 @@ def test_one_scan_of_some_looks(tree: Tree) -> None:
 
 @pytest.mark.parametrize("between", ["joined", "another thread"])
 def test_patience_begins_anew(tree: Tree, between: str) -> None:
-    """Who had joined meanwhile strays anew, and so does another thread with the id."""
+    """A thread that had joined meanwhile strays anew, and so does another thread with the id."""
     tree.put("cpu", [])
     tree.look()
     if between == "joined":

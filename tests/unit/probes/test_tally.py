@@ -78,7 +78,7 @@ def test_a_thread_id_that_is_used_twice_is_two_tasks() -> None:
 
 
 def test_owner_classes() -> None:
-    """Kernel threads by flags, pods by their root, our own by pid, everybody else is system."""
+    """Kernel threads by flags, pods by their root, our own by pid, all others are system."""
 
     def sums(flags: int = 0, cpus: int = 2, ident: int = 0, tgid: int = 5) -> IntruderSums:
         return IntruderSums(1, 1, 1, 1, 1, 1, tgid, flags, cpus, ident, b"x")
@@ -93,7 +93,7 @@ def test_owner_classes() -> None:
     assert classify(sums(tgid=9), own) is OwnerClass.SYSTEM
 
 
-def test_who_left_is_still_of_what_it_left() -> None:
+def test_a_task_that_left_is_still_of_what_it_left() -> None:
     """A claim's task outside is the claim's, an unclaimed pod's a pod's; a visitor is what it was before it came."""
     sums = IntruderSums(1, 1, 1, 1, 1, 1, 9, 0, 2, 0, b"x")
 

@@ -65,7 +65,7 @@ def test_a_process_is_moved_to_where_its_leader_is() -> None:
 
 
 def test_the_word_of_a_joining_may_come_after_the_interval() -> None:
-    """The kernel moves first and reports afterwards; until the patience is over nobody can say."""
+    """The kernel moves first and reports afterwards; until the patience is over it is not known."""
     one = piece(0, 100, 1)
 
     assert parts(Trails(PATIENCE), one, heard_ns=100 + PATIENCE) is None
@@ -73,7 +73,7 @@ def test_the_word_of_a_joining_may_come_after_the_interval() -> None:
 
 
 def test_without_a_word_it_was_there_all_the_time() -> None:
-    """Nobody moved it in: it was there, however it came."""
+    """Nothing moved it in: it was there, however it came."""
     assert parts(Trails(PATIENCE), piece(0, 100, 1)) == [(1, 0, 100)]
 
 
@@ -119,7 +119,7 @@ def test_moves_of_the_thread_and_of_its_process_are_one_history() -> None:
     assert parts(trails, piece(0, 100, 2, (2, 70), tid=11)) == [(0, 0, 30), (1, 30, 70), (2, 70, 100)]
 
 
-def test_a_thread_that_nobody_announced_has_its_process_s_history() -> None:
+def test_a_thread_that_was_not_announced_has_its_process_s_history() -> None:
     """The leader was moved alone: a worker without a record of its own goes with it, others do not."""
     trails = trails_of(move(30, 1, 0, tid=10, whole=0))
     worker = piece(0, 100, 1, (1, 30), PIECE_UNANNOUNCED, tid=12)
@@ -229,7 +229,7 @@ def test_the_parts_are_the_interval(times: list[int], first: int) -> None:
 
 JOINING = 10 * PATIENCE
 OTHER, MEMBER = 99, 1
-"""Who moves: another process, which is under no claim; the claim that a writer may be under."""
+"""What moves: another process, which is under no claim; the claim that a writer may be under."""
 
 
 def patient(*events: MoveEvent) -> Trails:
@@ -276,7 +276,7 @@ def test_what_the_leader_did_later_is_no_workers() -> None:
 
 @pytest.mark.parametrize(("writer", "ident"), [(OTHER, 0), (10, MEMBER)], ids=["a runtime", "itself"])
 def test_a_joining_that_is_proven_may_take_long(writer: int, ident: int) -> None:
-    """Whoever moved it in had no CPU in between; the task ran little of that time. Until it is over nobody can say."""
+    """What moved it in had no CPU in between; the task ran little of that time. Until it is over it is not known."""
     late = 20 + JOINING
     early, last = piece(0, 50, 1, (1, 20), PIECE_INCOMPLETE, joined_ns=20), piece(late - 20, late + 10, 1, (1, late))
 
@@ -308,7 +308,7 @@ def test_a_task_joins_for_the_first_time_once() -> None:
     assert forgiven(patient(*before, completed(50 + PATIENCE, 1, 50)), piece(40, 80, 1, (1, 50))) == [True]
 
 
-def test_who_runs_outside_for_longer_than_the_patience_is_no_joining_task() -> None:
+def test_a_task_that_runs_outside_for_longer_than_the_patience_is_not_joining() -> None:
     """A runtime's child waits while it is moved: what has so much to run is there to run, whenever the cpuset comes.
 
     All of it is outside, and without waiting for the cpuset.
@@ -334,7 +334,7 @@ def test_joinings_of_a_thread_are_one_account() -> None:
 
 
 def test_a_thread_that_ended_was_not_left_out() -> None:
-    """Its process was moved thread by thread, and it was not there when its turn came; if nobody was moved it was."""
+    """Its process was moved thread by thread, and it was not there when its turn came; if none was moved it was."""
     worker = piece(20, 60, 1, (1, 20), PIECE_INCOMPLETE, tid=11, joined_ns=20)
     ended = MoveEvent(EVENT_ENDED, 0, 60, 0, 20, 0, 11, 10, 0, 1, 1, 1)
     sibling = alone(completed(90, 1, 20), 12)
@@ -350,7 +350,7 @@ def test_a_thread_that_ended_was_not_left_out() -> None:
     )
 
 
-def test_who_left_waits_for_no_cpuset() -> None:
+def test_a_task_that_left_waits_for_no_cpuset() -> None:
     """Out of the identity again: it was a member for so long, and that is known at once."""
     trails = patient(joining(20, 1), move(60, 0, 1))
 

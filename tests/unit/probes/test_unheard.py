@@ -85,7 +85,7 @@ class _Ends(BaseException):
 
 
 def test_a_thread_that_ends_is_a_doubt_of_everything_from_then_on(observer: Observer) -> None:
-    """Nobody is there any more who could say when: all windows that come are undecided."""
+    """Nothing is there any more that could say when: all windows that come are undecided."""
 
     def work(_stopped: Callable[[], bool]) -> float:
         raise _Ends("gone")
@@ -179,14 +179,14 @@ def test_the_patience_begins_when_the_counting_has_ended(observer: Observer) -> 
     assert observer.blindness.within(window.start_ns, window.end_ns) == ()
 
 
-def test_nobody_waits_for_a_word_that_does_not_come(observer: Observer) -> None:
-    """Who hears has begun to wait for a minute before the window ended: it ends at once, and so does who hears."""
+def test_nothing_waits_for_a_word_that_does_not_come(observer: Observer) -> None:
+    """The listener began to wait for a minute before the window ended: the window ends at once, the listener too."""
     switches = Switches(observer)
 
     def end_a_window() -> None:
         begun = list[int]()
         with hearing(observer, Kernel(), 60_000, begun):
-            until(lambda: bool(begun), "somebody listens")
+            until(lambda: bool(begun), "a thread listens")
             now = time.monotonic_ns()
             observer.ledger.heard_ns = now - SECOND
             switches.wait_for(window_of(observer, switches, now - SECOND, now, now))
@@ -194,7 +194,7 @@ def test_nobody_waits_for_a_word_that_does_not_come(observer: Observer) -> None:
     def end() -> None:
         begun = list[int]()
         with hearing(observer, Kernel(), 60_000, begun):
-            until(lambda: bool(begun), "somebody listens")
+            until(lambda: bool(begun), "a thread listens")
 
     for work in (end_a_window, end):
         ending = threading.Thread(target=work, daemon=True)

@@ -66,7 +66,7 @@ def test_earlier_writes_have_negative_times_and_come_first() -> None:
 
 
 def test_of_equal_writes_the_first_is_remembered() -> None:
-    """Who writes the same again changes nothing; another value does, and so does the first one after it."""
+    """A writer that writes the same again changes nothing; another value does, and so does the first one after it."""
     earlier: dict[tuple[int, bytes], Write] = {}
     remember(earlier, [record(at_ns=2, value=b"0-1"), record(at_ns=1, value=b"0-1\n")])
     assert [event.at_ns for event in earlier.values()] == [1]
@@ -86,7 +86,7 @@ def test_what_was_lost_is_counted_and_said() -> None:
 
 
 def test_a_kernel_that_refuses_is_a_blind_spot() -> None:
-    """``None`` is not an empty tuple: nobody looked."""
+    """``None`` is not an empty tuple: nothing looked."""
     found = seen(WriteReading(blind_spots=("what writes control files is not observed: EPERM",)))
 
     assert found.control_writes is None
@@ -95,7 +95,7 @@ def test_a_kernel_that_refuses_is_a_blind_spot() -> None:
 
 
 def test_the_controls_writes_are_beside() -> None:
-    """Of a canary's cgroup nothing is in the evidence that is judged; unknown numbers are nobody's."""
+    """Of a canary's cgroup nothing is in the evidence that is judged; unknown numbers are of no claim."""
     control = Watched(claim=replace(CLAIM, name="canary", cgroup="/canary"), ident=LOST, cpus=ONLINE)
     writes = replace(
         WRITES, writes=(record(), record(cgroup=2), record(cgroup=99)), cgroups={**WRITES.cgroups, 2: "/canary"}

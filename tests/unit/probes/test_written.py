@@ -66,7 +66,7 @@ def asked(side: _Side, tmp_path: Path) -> WriteWitness:
 
 
 def test_records_name_the_cgroup(side: _Side, asked: WriteWitness) -> None:
-    """Once each; a number that nobody has any more is nobody's; what was lost before does not matter."""
+    """Once each; a number that no cgroup has any more is of none; what was lost before does not matter."""
     numbers = {name: number for number, name in asked.directories.names.items()}
     side.numbers = {numbers["/pods/db"], 99}
     assert asked.written() == {"/pods/db"}
@@ -126,7 +126,7 @@ def test_directories_above_many_claims_are_looked_at_once(
 
 
 def test_a_write_stirs_until_it_is_asked_for(asked: WriteWitness, side: _Side) -> None:
-    """Who reads files sleeps until then; by the kernel's notices, too, where the program is refused."""
+    """The reader of files sleeps until then; by the kernel's notices, too, where the program is refused."""
     assert not asked.stirred()
     side.numbers = {11}
     assert asked.stirred()

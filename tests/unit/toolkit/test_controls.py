@@ -42,7 +42,7 @@ def test_silence_is_not_notice() -> None:
     ("verdict", "outcome"),
     [(said(Outcome.PASSED), Outcome.UNDECIDED), (said(Outcome.FAILED, "two caches"), Outcome.PASSED)],
 )
-def test_nobody_misses_what_never_came_to_show(verdict: Verdict, outcome: Outcome) -> None:
+def test_what_never_came_to_show_is_not_missed(verdict: Verdict, outcome: Outcome) -> None:
     """A planted task that got no turn broke nothing: that is no evidence against the rule; what was noticed counts."""
     found = judge_control(CONTROL, [verdict], "", hidden="the planted task made 0 of 2 rounds")
     assert found.outcome is outcome

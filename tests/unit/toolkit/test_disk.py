@@ -90,7 +90,7 @@ def test_a_current_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_file_is_not_replaced_unless_that_is_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, links: bool
 ) -> None:
-    """Also where somebody else makes it at the last moment, and on file systems without hard links (FAT)."""
+    """Also where another program makes it at the last moment, and on file systems without hard links (FAT)."""
     if not links:
 
         def refuse(*_: object) -> None:

@@ -38,7 +38,7 @@ def test_growing_takes_cpus_from_the_pool() -> None:
     assert plan_scenario(resizing(), machine(4)) == work.resized
 
 
-def test_v1_36_moves_nobody() -> None:
+def test_v1_36_moves_no_container() -> None:
     """With the gate the answer is yes, and the plan's CPUs are those of before."""
     work = plan_all(resizing(resize_behaviour=ResizeBehaviour.V1_36), machine(4))
 
@@ -65,7 +65,7 @@ def test_the_answer_is_compared(fields: dict[str, Any], rejected: dict[str, str]
     assert [v.outcome for v in verdicts if v.subject == "db (resize)"] == [outcome]
 
 
-def test_the_answer_names_who_refuses_first() -> None:
+def test_the_answer_names_what_refuses_first() -> None:
     """Without the gate, too: what the node cannot hold at all does not come as far as its static policy."""
     texts = [plan_all(resizing(cpu, kubelet=STATIC), machine(4)).answers[0].text for cpu in ("4", "2")]
 
@@ -75,7 +75,7 @@ def test_the_answer_names_who_refuses_first() -> None:
 
 
 def test_promises_follow_the_resize() -> None:
-    """Afterwards the claims have the new sets; how much work who changed gets done is not known any more."""
+    """Afterwards the claims have the new sets; how much work a changed container gets done is not known any more."""
     work = plan_all(resizing(), machine(4))
     assert work.resized is not None
     places = tuple(SandboxContainer(claim=f"{name}/c", cgroup=f"/{name}/c", pids=()) for name in ("db", "web"))

@@ -131,8 +131,8 @@ def test_devices_of_the_file_that_are_no_pci_devices_are_not_looked_up() -> None
     assert all(claim.devices == () for claim in claims(scenario, two_nodes()).claims)
 
 
-def test_who_refuses_for_want_of_devices_is_the_device_manager() -> None:
-    """The CPU Manager has CPUs enough; the plan says who says no."""
+def test_what_refuses_for_want_of_devices_is_the_device_manager() -> None:
+    """The CPU Manager has CPUs enough; the plan says which manager says no."""
     asked = [pod("db", cpu="1", **{"example.com/nic": "2"})]
     scenario = read(devices=[{"resource": "example.com/nic", "id": "nic-1"}], pods=asked)
 

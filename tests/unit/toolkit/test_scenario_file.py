@@ -32,7 +32,7 @@ def test_the_catalogue_reads_and_every_scenario_breaks_something() -> None:
 
 
 def test_every_control_names_a_rule_that_exists() -> None:
-    """A negative control of a rule that nobody judges could never be caught."""
+    """A negative control of a rule that is never judged could never be caught."""
     rules = {rule.id for rule in RULES} | {ADMISSION}
 
     named = {control.rule for scenario in load_catalogue() for control in scenario.negative_controls}

@@ -105,7 +105,7 @@ def test_departed_pods_give_their_cpus_to_later_ones() -> None:
 
 
 def test_ephemeral_containers_follow_the_shared_pool() -> None:
-    """They are there in the last stage only, in the cgroup of their pod, on the CPUs of nobody."""
+    """They are there in the last stage only, in the cgroup of their pod, on CPUs without owner."""
     one = scenario(
         pod("db", container("main", "1"), init=(container("setup", "1"),), ephemeralContainers=[{"name": "debug"}])
     )
@@ -202,7 +202,7 @@ def test_misfits_name_what_is_lacking(requires: Requirements, lacks: str | None)
 
 
 def test_a_fault_that_changes_nothing_is_told() -> None:
-    """Who has all CPUs cannot get more: such a control would be missed on this machine, whatever the rules do."""
+    """A container with all CPUs cannot get more: such a control is missed on this machine, whatever the rules do."""
     work = plan_all(scenario(pod("own", container("main", "1")), pod("shared", container("main"))), machine(2))
 
     def idle(target: str, fault: str) -> str | None:

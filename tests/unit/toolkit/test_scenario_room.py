@@ -1,4 +1,4 @@
-"""Room on a scenario's node: whatever happens there, who finds too little is refused as by the kubelet's predicate."""
+"""Room on a scenario's node: whatever happens, a pod that finds too little is refused as by the kubelet's predicate."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WHY = "Node didn't have enough resource: cpu, requested: {asked}, used: {used}, 
     ],
     ids=["arrival", "departure", "visit", "restart", "resize"],
 )
-def test_who_finds_too_little_room_is_refused(
+def test_a_pod_that_finds_too_little_room_is_refused(
     pods: tuple[dict[str, Any], ...], more: dict[str, Any], refused: str, asked: int, used: int
 ) -> None:
     """Every way to plan a scenario asks the last of the admit handlers, too."""
@@ -49,7 +49,7 @@ def _admissions(crowded: Scenario) -> tuple[tuple[str, bool, str, str], ...]:
     return plan_all(crowded, machine(2)).admissions
 
 
-def test_who_asks_for_nothing_finds_room_everywhere() -> None:
+def test_a_pod_that_asks_for_nothing_finds_room_everywhere() -> None:
     """A pod without a request of CPU time is admitted beside one that has all of it."""
     full = scenario(OWNER, NOTHING)
 
@@ -72,8 +72,8 @@ def test_a_resize_beyond_the_room_waits() -> None:
     assert (answer.done, answer.text.partition(":")[0]) == (False, "Deferred")
 
 
-def test_a_kubelet_that_reserves_more_does_not_admit_who_runs() -> None:
-    """Who finds no room then is not admitted again: rule ``admission`` names who and why."""
+def test_a_kubelet_that_reserves_more_does_not_admit_what_runs() -> None:
+    """A pod that finds no room then is not admitted again: rule ``admission`` names it and why."""
     settings = {"reservedSystemCPUs": None, "kubeReserved": {"cpu": "1900m"}}
     fits = Scenario(
         name="s",

@@ -199,7 +199,7 @@ def named(count: int) -> ClaimSet:
 def test_runs_of_many_claims_are_written_on_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, lines: bool
 ) -> None:
-    """Both ways are read alike, and as fast: nobody looks for keys that come twice in what says itself."""
+    """Both ways are read alike, and as fast: keys that come twice are not looked for in what says itself."""
     claims, verdicts = named(count), judge(named(count), evidence())
     texts = store.run_texts(claims=claims, evidence=evidence(), canaries=evidence(cpu_use=()))
     read, texts = store.with_result(store.parse_run(tmp_path / "run", texts), texts, verdicts, unknown=None)

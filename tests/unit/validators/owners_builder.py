@@ -1,4 +1,4 @@
-"""Claims that come, go, grow and shrink in a window, who else ran on their CPUs, and the verdict."""
+"""Claims that come, go, grow and shrink in a window, what else ran on their CPUs, and the verdict."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def verdict(rule: str, evidence: Evidence, *claims: Claim) -> Verdict:
 
 @pytest.mark.parametrize("kind", RULES)
 @pytest.mark.parametrize(("own", "outcome"), [("2,6", "passed"), ("0,3", "failed")])
-def test_who_stops_asking_is_judged_until_then(kind: Alignment, own: str, outcome: str) -> None:
+def test_a_claim_that_stops_asking_is_judged_until_then(kind: Alignment, own: str, outcome: str) -> None:
     """db has CPUs of its own until 5 s, and is of the pool then."""
     evidence = seen(own, "0-2,4-7", **became(POOL, before=own))
     found = verdict(RULES[kind].id, evidence, db(own))
@@ -57,8 +57,8 @@ def test_who_stops_asking_is_judged_until_then(kind: Alignment, own: str, outcom
 
 @pytest.mark.parametrize("kind", RULES)
 @pytest.mark.parametrize(("own", "outcome"), [("2,6", "passed"), ("0,3", "failed")])
-def test_who_begins_to_ask_is_judged_from_then_on(kind: Alignment, own: str, outcome: str) -> None:
-    """What the pool had before it was promised to nobody as whole cores of one node."""
+def test_a_claim_that_begins_to_ask_is_judged_from_then_on(kind: Alignment, own: str, outcome: str) -> None:
+    """What the pool had before it was promised to no claim as whole cores of one node."""
     evidence = seen("0-2,4-7", own, **became(db(own), before="0-2,4-7"))
     found = verdict(RULES[kind].id, evidence, POOL)
 
@@ -68,7 +68,7 @@ def test_who_begins_to_ask_is_judged_from_then_on(kind: Alignment, own: str, out
 
 @pytest.mark.parametrize("kind", RULES)
 @pytest.mark.parametrize(("own", "outcome"), [("2,6", "passed"), ("0,3", "failed")])
-def test_who_asks_for_a_moment_in_between(kind: Alignment, own: str, outcome: str) -> None:
+def test_a_claim_that_asks_for_a_moment_in_between(kind: Alignment, own: str, outcome: str) -> None:
     """From 3 to 6 s; then of the pool again, and nothing that the kernel granted at either end is of that time."""
     first, second = became(db(own), 3, before="0-2,4-7"), became(POOL, 6, before=own)
     both = {key: first[key] + second[key] for key in first}
@@ -105,7 +105,7 @@ def test_twice_is_the_worse_of_both() -> None:
 
 
 @pytest.mark.parametrize(("cpu", "at_s", "outcome"), [(2, 1, "failed"), (6, 1, "failed"), (2, 7, "passed")])
-def test_who_ran_on_its_cores_meanwhile(cpu: int, at_s: float, outcome: str) -> None:
+def test_what_ran_on_its_cores_meanwhile(cpu: int, at_s: float, outcome: str) -> None:
     """A task of another pod, before and after the cores were given up."""
     evidence = seen("2,6", "0-2,4-7", **became(POOL), intruders=(guest(cpu, at_s),))
 
@@ -114,7 +114,7 @@ def test_who_ran_on_its_cores_meanwhile(cpu: int, at_s: float, outcome: str) -> 
 
 @pytest.mark.parametrize("rule", ["smt-alignment", "exclusive-cpus"])
 def test_the_pool_has_the_cores_then(rule: str) -> None:
-    """Who is of the pool runs there from then on, and so does db: time of both is of after the promise."""
+    """What is of the pool runs there from then on, and so does db: time of both is of after the promise."""
     evidence = seen("2,6", "0-2,4-7", **became(POOL))
     grown = moved(5.2, "1,5", "1-2,5-6", WEB)
     evidence = replace(
@@ -160,7 +160,7 @@ def test_a_preference_in_its_time() -> None:
 
 
 def test_a_set_that_is_not_known_then() -> None:
-    """Promised for a moment, to nobody knows which CPUs."""
+    """Promised for a moment, of CPUs that are not known."""
     first, second = became(db(), 3, before="0-2,4-7"), became(POOL, 6)
     none = replace(first["claim_changes"][0].claim, cpus=None)
     changes = (replace(first["claim_changes"][0], claim=none), *second["claim_changes"])

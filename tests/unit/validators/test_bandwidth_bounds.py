@@ -85,7 +85,7 @@ def test_most_periods() -> None:
 
 
 def test_systemd_rounding() -> None:
-    """docs/failures.md F61: a quota that systemd wrote may be rounded, and nobody else's."""
+    """docs/failures.md F61: a quota that systemd wrote may be rounded, and no other."""
     assert same_limit(12_500, 100_000, 13_000, 100_000, by_systemd=True)
     assert not same_limit(12_500, 100_000, 13_000, 100_000, by_systemd=False)
     assert same_limit(12_500, 100_000, 12_500, 100_000, by_systemd=False)

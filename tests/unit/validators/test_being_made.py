@@ -1,4 +1,4 @@
-"""A container that is being made on a node that is followed: who is excused on other pods' CPUs, and for how much."""
+"""A container that is being made on a node that is followed: what is excused on other pods' CPUs, and for how much."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_life_that_came_and_went_was_being_made_too() -> None:
         assert exclusive_cpus.RULE.check(claims, found)[0].outcome is outcome
 
 
-def test_a_name_alone_excuses_nobody() -> None:
+def test_a_name_alone_excuses_no_task() -> None:
     """Nine seconds under a runtime's name, where no container begins: no start needs that."""
     assert starting(init(0, 9_000, "/kubepods/podx/c", comm="runc:[x")) == ("failed",) * 3
     many = [init(0, 1_000, "/kubepods/podx/c", tid=tid) for tid in (77, 78)]
@@ -122,7 +122,7 @@ def test_a_monitor_whose_container_was_not_seen_is_undecided(name: str, ms: floa
 
 
 def test_a_container_that_the_runtime_is_making_is_known_before_it_is_watched() -> None:
-    """The runtime lists it as created when the window ends: that excuses its runtime, and nobody else there."""
+    """The runtime lists it as created when the window ends: that excuses its runtime, and nothing else there."""
     made = Held(claim="x/c", cgroup="/kubepods/podx/c", why=Why.BEING_MADE, from_ns=9 * SECOND)
     for changes, outcome in (
         ({}, "passed"),
@@ -134,8 +134,8 @@ def test_a_container_that_the_runtime_is_making_is_known_before_it_is_watched() 
 
 
 @pytest.mark.parametrize(("at_s", "ms", "outcome"), [(9, 8, "undecided"), (7, 8, "failed"), (9, 1_700, "failed")])
-def test_who_came_after_the_last_reading_is_not_known(at_s: float, ms: float, outcome: str) -> None:
-    """A container that began so late may be the owner's next life: who sat there before is a stranger."""
+def test_what_came_after_the_last_reading_is_not_known(at_s: float, ms: float, outcome: str) -> None:
+    """A container that began so late may be the owner's next life: what sat there before is a stranger."""
     following = Following(source="kubelet", gap_ns=2 * SECOND)
     row = init(at_s, ms, "/kubepods/podx/c", comm="guest")
     found = evidence(cpu_use=(use("db", 2),), intruders=(row,), following=following)
@@ -155,7 +155,7 @@ def came(at_s: float, ms: float, last_s: float | None = None, *later: Claim, whe
     ("at_s", "last_s", "outcome"), [(9.6, 9.5, "undecided"), (9.4, 9.5, "failed"), (5, -3, "undecided")]
 )
 def test_the_time_of_the_last_reading_counts_where_it_is_known(at_s: float, last_s: float, outcome: str) -> None:
-    """And not the longest time between two: who was there when the node was read is a stranger."""
+    """And not the longest time between two: what was there when the node was read is a stranger."""
     assert came(at_s, 8, last_s) == outcome
 
 
@@ -176,7 +176,7 @@ NEXT = claim_db(cgroup="/kubepods/poda/db2", pod_uid="u")
     ],
     ids=["another's start", "too long", "elsewhere", "next life", "of other CPUs", "of another pod", "beside it"],
 )
-def test_the_reading_after_the_window_says_whose_it_is(ms: float, later: Claim, where: str, outcome: str) -> None:
+def test_the_reading_after_the_window_names_its_owner(ms: float, later: Claim, where: str, outcome: str) -> None:
     """A container that began at the window's end is excused as one that began in it; the owner's next life owns."""
     assert came(9.6, ms, 9.5, later, where=where) == outcome
     assert came(9.6, 8, 9.5, where=where) == "undecided"
@@ -230,6 +230,6 @@ def test_a_container_that_was_there_when_the_node_was_read_did_not_come_and_go_b
 
 
 def test_without_a_node_that_is_followed_no_start_is_expected() -> None:
-    """Claims of a file are complete before the window opens: whoever is elsewhere in the pods' tree is foreign."""
+    """Claims of a file are complete before the window opens: what is elsewhere in the pods' tree is foreign."""
     found = evidence(intruders=(init(1),), transitions=(began(3),))
     assert exclusive_cpus.RULE(claim_set(claim_db(), NEW), found)[0].outcome is Outcome.FAILED

@@ -95,14 +95,14 @@ def test_plain_texts_of_runs_from_before_weaken_nothing() -> None:
 
 @pytest.mark.parametrize("claims", [CLAIMS, STRICT, BUDGET, claim_set()], ids=["k8s", "strict", "budget", "plain"])
 def test_evidence_health_rests_on_what_any_other_rule_rests_on(claims: ClaimSet) -> None:
-    """No more: what nobody asked for does not leave a run undecided. And no less."""
+    """No more: what was not asked for does not leave a run undecided. And no less."""
     others = frozenset().union(*(rule.rests_on(claims) for rule in RULES if rule.id != "evidence-health"))
 
     assert rule_named("evidence-health").rests_on(claims) == others
 
 
 def test_every_witness_says_what_blinds_it() -> None:
-    """``pinproof explain`` has a text for each; nothing is judged by who did what."""
+    """``pinproof explain`` has a text for each; nothing is judged by which task did what."""
     assert set(BLINDED_BY) == set(Witness)
     assert [rule.id for rule in RULES if Witness.ACTIONS in rule.doc.witnesses] == []
 

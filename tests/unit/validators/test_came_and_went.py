@@ -1,4 +1,4 @@
-"""Claims of a followed node that came, went or did not run: what may be skipped of them, and what nobody saw."""
+"""Claims of a followed node that came, went or did not run: what may be skipped of them, and what was not seen."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def verdict(rule: str, found: Evidence, **claim: Any) -> Verdict:
 
 @pytest.mark.parametrize("rule", ["affinity-mask", "mems-containment"])
 @pytest.mark.parametrize(("longest_s", "outcome"), [(0.4, "skipped"), (0.8, "undecided")])
-def test_who_was_there_for_longer_than_between_two_readings(rule: str, longest_s: float, outcome: str) -> None:
-    """It began at 2 s and no thread of it was ever read: a moment before the end that is nobody's fault."""
+def test_a_claim_that_was_there_for_longer_than_between_two_readings(rule: str, longest_s: float, outcome: str) -> None:
+    """It began at 2 s and no thread of it was ever read: a moment before the end that is no fault."""
     gap = ScanGap(claim="db", scans=0, longest_ns=round(longest_s * SECOND), at_ns=2 * SECOND, allowed_ns=SECOND // 2)
     found = evidence(
         transitions=(added(2),), following=FOLLOWING, thread_masks=(), coverage=coverage(scan_gaps=(gap,)), pages=()
@@ -41,7 +41,7 @@ def test_who_was_there_for_longer_than_between_two_readings(rule: str, longest_s
 
 
 @pytest.mark.parametrize(("used_ms", "outcome"), [(99, "skipped"), (100, "undecided")])
-def test_who_did_not_run_used_no_time(used_ms: int, outcome: str) -> None:
+def test_a_claim_that_did_not_run_used_no_time(used_ms: int, outcome: str) -> None:
     """A container that sleeps is skipped; one whose cgroup counts time was not seen, and did not sleep."""
     rows = tuple(
         replace(row, usage_ns=used_ms * 1_000_000) if (row.claim, row.level) == ("db", 0) else row
@@ -86,7 +86,7 @@ def test_a_thread_that_keeps_the_old_nodes() -> None:
 
 @pytest.mark.parametrize(("nodes", "outcome"), [("1", "passed"), ("0-1", "failed")])
 def test_nodes_that_are_promised_no_more(nodes: str, outcome: str) -> None:
-    """Until 5 s: its masks are judged until then, and pages that are read at the end are of nobody's promise."""
+    """Until 5 s: its masks are judged until then, and pages that are read at the end are of no promise."""
     now = ClaimChange(at_ns=5 * SECOND, claim=replace(DB, mems=None))
     old = mask("db", "2-3", mems_allowed=cpus(nodes), last_at_ns=4 * SECOND)
     free = mask("db", "2-3", mems_allowed=cpus("0-1"), first_at_ns=9 * SECOND, tid=101)

@@ -49,7 +49,7 @@ def test_what_lasts_is_no_moment_between_two_saves(said: list[tuple[float, str |
 def test_a_new_configuration_finds_nothing_in_the_files_of_before(
     before: StateReading, config: dict[str, object]
 ) -> None:
-    """Who changes it stops the kubelet and removes the file: what was right by the old one was right."""
+    """An operator who changes it stops the kubelet and removes the file: what was right by the old one was right."""
     now = reading(state("1-3" if config.get("strict_reservation") else "0-3", {}), at_ns=9 * SECOND)
 
     assert judged(before, replace(before, at_ns=8 * SECOND), now, **config).outcome is Outcome.PASSED

@@ -55,7 +55,7 @@ def test_a_last_reading_has_the_time_of_every_other(said: list[tuple[float, str]
     "text", [GOOD.replace("0-1", "0,1"), GOOD + "}", state("", {}, policy="none")], ids=["checksum", "spoilt", "policy"]
 )
 def test_what_no_save_makes_fails_at_once(text: str) -> None:
-    """A file is written whole: another checksum, version or policy is nobody's half of a change."""
+    """A file is written whole: another checksum, version or policy is no half of a change."""
     assert followed(at(0, GOOD), at(10, text)).outcome.value == "failed"
 
 
@@ -71,8 +71,8 @@ def test_memory_has_the_same_time(seconds: float, outcome: str) -> None:
     assert followed(*said).outcome.value == outcome
 
 
-def test_nobody_saves_where_a_file_is_read_only_once() -> None:
-    """A capture is all that anybody knows, and what pinproof's model wrote has no second save."""
+def test_no_save_follows_where_a_file_is_read_only_once() -> None:
+    """A capture is all that is known, and what pinproof's model wrote has no second save."""
     assert judged(at(0, BOTH)).outcome.value == "failed"
     assert followed(at(10, BOTH, modelled=True)).outcome.value == "failed"
 
@@ -125,7 +125,7 @@ def test_a_kubelet_that_is_set_up_anew_is_judged_by_what_holds_when(before: Stat
 
 
 def test_what_was_wrong_for_long_is_so_although_the_file_is_gone() -> None:
-    """Who removes a broken file breaks no evidence."""
+    """A broken file that is removed breaks no evidence."""
     assert followed(at(0, BOTH), at(6, BOTH), at(9, None, cpu_policy="static")).outcome.value == "failed"
     assert followed(at(0, BOTH), at(4, BOTH), at(9, None, cpu_policy="static")).outcome.value == "undecided"
 

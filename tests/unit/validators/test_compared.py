@@ -39,7 +39,7 @@ def test_the_writer_before_the_window_is_looked_for_before_it() -> None:
 
 
 def test_what_was_wrong_before_a_cpu_went_offline_stays_wrong() -> None:
-    """The kernel shrinks a set when a CPU goes; what was read before that is somebody's."""
+    """The kernel shrinks a set when a CPU goes; what was read before that was written."""
     narrow = db_files(cpus=cpus("2"), cpus_effective=cpus("2"))
     good = evidence(hotplug=(HotplugEvent(at_ns=5 * SECOND, cpu=3, online=False),))
     before = replace(good, files_before=(narrow, *good.files_before[1:]), files_after=(narrow, *good.files_after[1:]))

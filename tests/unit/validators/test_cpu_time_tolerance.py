@@ -66,7 +66,7 @@ def test_what_ran_below_is_in_both_accounts() -> None:
 
 
 def test_cpus_without_a_sampler_owe_no_samples() -> None:
-    """A nohz_full CPU is left alone: that nothing was sampled there contradicts nobody."""
+    """A nohz_full CPU is left alone: that nothing was sampled there contradicts no witness."""
     rows = (use("db", 2, samples=0), use("db", 3, samples=0))
     found = evidence(cpu_use=rows, coverage=coverage(cpus_unsampled=CpuSet.of([2, 3])))
     claims = claim_set(claim_db())

@@ -1,4 +1,4 @@
-"""Who took a claim's time: measures and words that explain a verdict."""
+"""What took a claim's time: measures and words that explain a verdict."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ending(found: Evidence) -> str:
     return said.ending(found)
 
 
-def test_a_reason_names_who_had_the_cpu() -> None:
+def test_a_reason_names_what_had_the_cpu() -> None:
     """The worst first, of every CPU together."""
     found = delayed(
         behind(CulpritClass.CLAIM, "db", 7),

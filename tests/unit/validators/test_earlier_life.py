@@ -69,7 +69,7 @@ def test_a_pool_that_shrinks_before_a_restart_leaves_no_doubt() -> None:
 
 
 def test_a_drift_before_a_restart_fails() -> None:
-    """Somebody wrote 0-7 after 8 s; what was asked for stayed."""
+    """Another program wrote 0-7 after 8 s; what was asked for stayed."""
     same: list[Word] = [(0, "0-3"), (19, "0-3")]
     verdict = judged(restarted(same, same, [(0, "0-3"), (8, "0-7")]))
 
@@ -118,7 +118,7 @@ def with_quota(row: CgroupFiles, quota_us: int) -> CgroupFiles:
 
 
 @pytest.mark.parametrize(("quota_us", "outcome"), [(50_000, Outcome.PASSED), (70_000, Outcome.FAILED)])
-def test_a_quota_that_somebody_wrote_before_a_restart_fails(quota_us: int, outcome: Outcome) -> None:
+def test_a_quota_that_was_written_before_a_restart_fails(quota_us: int, outcome: Outcome) -> None:
     """It was read at 8 s in the cgroup that is gone."""
     same: list[Word] = [(0, "0-3"), (19, "0-3")]
     seen = restarted(same, same, [(0, "0-3"), (8, "0-3")])

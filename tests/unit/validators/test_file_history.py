@@ -141,13 +141,13 @@ def test_a_reader_that_was_stopped_is_a_doubt() -> None:
     ("gap_s", "unwatched_s", "outcome"),
     [
         (30, 0.3, Outcome.PASSED),
-        (10, 3.5, Outcome.UNDECIDED),  # for so long it was not known who was written to
+        (10, 3.5, Outcome.UNDECIDED),  # for so long it was not known what was written to
         (10, 0, Outcome.UNDECIDED),  # not measured
-        (46, 0.3, Outcome.UNDECIDED),  # what nobody writes is read too seldom
+        (46, 0.3, Outcome.UNDECIDED),  # what is not written is read too seldom
         (3, 3, Outcome.PASSED),
     ],
 )
-def test_who_hears_of_every_write_may_read_seldom(gap_s: float, unwatched_s: float, outcome: Outcome) -> None:
+def test_a_reader_that_hears_of_every_write_may_read_seldom(gap_s: float, unwatched_s: float, outcome: Outcome) -> None:
     """A node with hundreds of claims is read every half a minute, and what was written to at once."""
     found = evidence(
         coverage=coverage(
@@ -194,7 +194,7 @@ def change(claim: str, before: str | None, after: str | None, start: int, end: i
     )
 
 
-def test_who_had_a_cpu_when() -> None:
+def test_which_claim_had_a_cpu_when() -> None:
     """A CPU that was handed over was never both claims'; one that both had for a moment was."""
     web, db = claim_web(cpus=cpus("0")), claim_db(cpus=cpus("1"))
     shrink = change("web", "0-1", "0", 10, 20)

@@ -136,7 +136,7 @@ def test_an_open_window_of_a_followed_node_counts_nothing_outside() -> None:
 @pytest.mark.parametrize(("known_ms", "outcome"), [(201, Outcome.FAILED), (200, Outcome.UNDECIDED)])
 @pytest.mark.parametrize("rule", ["cpuset-containment", "affinity-mask"])
 def test_what_came_after_the_last_reading_is_in_doubt(rule: str, known_ms: int, outcome: Outcome) -> None:
-    """Nobody knows what was promised by then; where a reading came after it, it is known."""
+    """It is not known what was promised by then; where a reading came after it, it is known."""
     found = widened()
     assert found.following is not None
     late = replace(found, following=replace(found.following, known_until_ns=known_ms * MS))
@@ -166,7 +166,7 @@ def test_what_is_in_doubt_is_named_in_each_result() -> None:
     assert "cpuset-containment" in spot.weakens
 
 
-def test_who_had_no_grant_keeps_what_the_row_says_of_the_longest() -> None:
+def test_a_task_without_a_grant_keeps_what_the_row_says_of_the_longest() -> None:
     """One of two tasks that were outside there had none: the longest stay, and samples, may be its own."""
     found = widened(GRANTED)
     other = replace(found.offenders[0], tid=8, first_at_ns=400 * MS, total_ns=0, switches=0)
@@ -217,7 +217,7 @@ def of_one_name(next_cpus: str | None, *, first_ms: int = 200, gone: bool = True
         (of_one_name("0-2", gone=False), Outcome.FAILED),
         (of_one_name("0-2", first_ms=90), Outcome.FAILED),
     ],
-    ids=["next", "next-after-the-window", "another-set", "nobody-speaks", "not-made-again", "before"],
+    ids=["next", "next-after-the-window", "another-set", "no-word", "not-made-again", "before"],
 )
 def test_a_cgroup_that_was_made_again_has_what_its_next_life_is_promised(
     rule: str, found: Evidence, outcome: Outcome

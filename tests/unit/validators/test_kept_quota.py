@@ -51,7 +51,7 @@ def test_the_quota_of_an_older_kubelet_is_a_doubt(own: int, pod: int, root: int,
 
 
 def test_the_sum_of_a_pod_is_known_where_its_requests_are() -> None:
-    """A larger one than its containers' limits is nobody's."""
+    """A larger one than its containers' limits is no kubelet's."""
     assert free(rows(200_000, 300_000), DB, POD).outcome is Outcome.FAILED
     assert free(rows(200_000, 300_000), DB).outcome is Outcome.UNDECIDED
 

@@ -69,7 +69,7 @@ def test_it_is_a_finding_of_its_claim_and_the_others_foreign_time() -> None:
 
 
 def test_one_that_left_before_the_window_is_known_by_that() -> None:
-    """It is out for many windows; of one whose leave is not known it is not known whose it is."""
+    """It is out for many windows; of one whose leave is not known its owner is not known."""
     row = elsewhere(first_at_ns=0)
     found = evidence(left_before=(move(at_ns=-5_000_000_000),), intruders=(row,))
 
@@ -100,7 +100,7 @@ def test_a_runtime_of_the_host_moves_by_right(writer: dict[str, Any], outcome: O
 
 
 def test_a_service_of_the_host_that_is_a_runtime_itself() -> None:
-    """Slurm's daemon is a service with a claim: who is born in it and goes to the job's cgroup leaves by right."""
+    """Slurm's daemon is a service with a claim: what is born in it and goes to the job's cgroup leaves by right."""
     service = claim_web(name="slurmd", cgroup="/system.slice/slurmd.service", pod="")
     claims = claim_set(claim_db(), service)
     away = move(from_claim="slurmd", comm="slurmstepd", writer_comm="slurmstepd", writer_pid=77, writer_claim="slurmd")
@@ -112,7 +112,7 @@ def test_a_service_of_the_host_that_is_a_runtime_itself() -> None:
 
 @pytest.mark.parametrize(("ns", "outcome"), [(INIT_NS, PASSED), (INIT_NS + 1, FAILED)])
 def test_a_visit_is_none_as_long_as_it_is_one(ns: int, outcome: Outcome) -> None:
-    """Whoever came and went by its own hand with one program is a runtime at work, if it needs no more than that."""
+    """What came and went by its own hand with one program is a runtime at work, if it needs no more than that."""
     row = replace(elsewhere(total_ns=ns, visit=True), owner=OwnerClass.SYSTEM)
     found = with_move(move(visit=True, writer_pid=77, writer_comm="helper"), intruders=(row,))
 

@@ -33,7 +33,7 @@ def test_layers_that_agree() -> None:
     assert verdict.reason == "checkpoint, cri, cgroup, observed agree"
 
 
-def test_threads_that_nobody_read_are_undecided() -> None:
+def test_threads_that_were_not_read_are_undecided() -> None:
     """The three others agree; whether threads hold it is not known. One that came or went is no doubt."""
     seen = node(SAME, SAME, SAME, thread_masks=())
     verdict = judged(seen)
@@ -86,7 +86,7 @@ def test_lag_in_a_window_shorter_than_a_reconcile(first_s: float, why: str, outc
 @pytest.mark.parametrize(("since_s", "outcome"), [(16, Outcome.PASSED), (13, Outcome.FAILED), (-300, Outcome.FAILED)])
 @pytest.mark.parametrize("runtime", [True, False])
 def test_an_empty_pool_takes_all_cpus_away(since_s: float, outcome: Outcome, *, runtime: bool) -> None:
-    """Every CPU is assigned (F2): the kubelet skips the empty set, who shared keeps what is another's."""
+    """Every CPU is assigned (F2): the kubelet skips the empty set, what shared keeps what is another's."""
     state: list[Word] = [(-320, "0-3"), (since_s - 1, "0-3"), (since_s, ""), (29, "")]
     verdict = judged(node(state, [(-320, "0-3"), (29, "0-3")] if runtime else [], SAME))
 
@@ -185,7 +185,7 @@ def test_an_update_that_never_reaches_the_cgroup_is_drift() -> None:
 
 
 def test_an_old_word_of_the_runtime_breaks_no_promise() -> None:
-    """CRI-O has restarted: it says what the container was made with, and nobody ever asks it anew."""
+    """CRI-O has restarted: it says what the container was made with, and it is never asked anew."""
     state: list[Word] = [(-100, "0-2"), (29, "0-2")]
     asked: list[Word] = [(-100, "0-3"), (29, "0-3")]
     verdict = judged(node(state, asked, [(0, "0-2")], "0-2"))
@@ -207,7 +207,7 @@ def test_what_is_promised_next_may_be_what_an_old_word_says(grown_s: float, outc
 
 
 def test_a_set_of_before_is_drift_where_the_runtime_has_been_asked_anew() -> None:
-    """The pool shrank and the kubelet has reconciled; then somebody wrote the set of before."""
+    """The pool shrank and the kubelet has reconciled; then another program wrote the set of before."""
     state: list[Word] = [(-100, "0-3"), (5, "0-3"), (6, "0-2"), (29, "0-2")]
     asked: list[Word] = [(-100, "0-3"), (7, "0-3"), (9, "0-2"), (29, "0-2")]
     verdict = judged(node(state, asked, [(0, "0-3"), (8.5, "0-2"), (12, "0-3")]))
@@ -230,7 +230,7 @@ def test_a_set_of_before_is_drift_where_the_runtime_has_been_asked_anew() -> Non
 def test_a_word_is_old_only_where_the_cgroup_had_all_the_time_what_was_promised(
     state: list[Word], cgroup: list[Word]
 ) -> None:
-    """Else somebody else wrote it, or nobody has reconciled."""
+    """Else another program wrote it, or it was not reconciled."""
     verdict = judged(node(state, [(-100, "0-3"), (29, "0-3")], cgroup))
 
     assert verdict.outcome is Outcome.FAILED, verdict.reason
@@ -283,7 +283,7 @@ def test_a_cpu_that_is_back_must_be_back_in_the_cpuset(now: str, outcome: Outcom
     assert judged(node(SAME, SAME, [(0, now)])).outcome is outcome
 
 
-def test_a_cpu_that_is_offline_is_nobodys_drift() -> None:
+def test_a_cpu_that_is_offline_is_no_drift() -> None:
     """While it is away the cpuset is without it."""
     gone = HotplugEvent(cpu=3, online=False, at_ns=5 * SECOND)
 

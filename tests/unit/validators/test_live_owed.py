@@ -94,7 +94,7 @@ def test_the_cgroup_says_when_cpus_were_given_back(given_s: float, unread_s: flo
         (-300, None, False, Outcome.UNDECIDED),
         (-300, 1, True, Outcome.FAILED),
     ],
-    ids=["lag", "may be ending", "as long as it may", "beyond", "nobody says", "until a moment ago"],
+    ids=["lag", "may be ending", "as long as it may", "beyond", "not said", "until a moment ago"],
 )
 def test_an_owner_without_an_entry_does_not_grow_late(
     since_s: float, until_s: float | None, outcome: Outcome, *, certain: bool

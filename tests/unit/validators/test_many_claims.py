@@ -92,7 +92,7 @@ def test_twice_the_containers_are_twice_the_work() -> None:
 
 
 class Counted(tuple[Any, ...]):
-    """Rows that are counted whenever somebody looks at one of them."""
+    """Rows that are counted whenever one of them is looked at."""
 
     looks: ClassVar[int] = 0
 

@@ -1,4 +1,4 @@
-"""A container of the owner's own pod that nobody watched yet runs on the owner's CPUs: its next life, or a stranger.
+"""A container of the owner's own pod that was not watched yet runs on the owner's CPUs: its next life, or a stranger.
 
 Times are of a slow node of a real kubelet (v1.20.2, pure v2, systemd driver): the old life's cgroup went at 5.7 s, the
 new one ran from 10.9 s on, the readings showed it a window later.
@@ -77,7 +77,7 @@ def judged(*rows: Intruder, owner: Claim = OWNER, changes: tuple[ClaimChange, ..
 
 
 def shown_later(claim: Claim, at_s: float = 17.6, **more: Any) -> Outcome:
-    """The new cgroup ran from the window's begin on; then the readings say whose it is."""
+    """The new cgroup ran from the window's begin on; then the readings name its owner."""
     began = event("claim-added", at_s, claim.name, claim.cpus)
     events = (event("claim-removed", at_s - 1), began, *more.pop("events", ()))
     change = ClaimChange(at_ns=ns(at_s), claim=claim)
@@ -101,8 +101,8 @@ def test_a_life_that_a_reading_of_the_window_shows_late_is_the_owner() -> None:
     ],
     ids=["another", "an ephemeral one", "a pool with the CPU", "a pod made again", "another pod's", "beside the owner"],
 )
-def test_whoever_else_a_reading_shows_there_is_foreign(other: Claim) -> None:
-    """It is known whose container that is, and the owner ran until the end."""
+def test_any_other_that_a_reading_shows_there_is_foreign(other: Claim) -> None:
+    """It is known which container that is, and the owner ran until the end."""
     change = ClaimChange(at_ns=ns(17.6), claim=replace(other, name=f"{other.name}#2"))
     added = event("claim-added", 17.6, change.claim.name, other.cpus)
     assert judged(row(0.09, 6_400), changes=(change,), transitions=(added,)).outcome is FAILED
@@ -112,7 +112,7 @@ def test_whoever_else_a_reading_shows_there_is_foreign(other: Claim) -> None:
 
 
 @pytest.mark.parametrize("other", [AGAIN, OTHER], ids=["a pod made again", "another pod's"])
-def test_who_got_the_cpus_of_an_owner_that_had_ended_has_them_by_right(other: Claim) -> None:
+def test_the_next_owner_of_the_cpus_of_one_that_had_ended_has_them_by_right(other: Claim) -> None:
     """A reading shows it late: pinned and at work for seconds by then, after the owner's cgroup was gone."""
     change = ClaimChange(at_ns=ns(17.6), claim=replace(other, name=f"{other.name}#2"))
     events = (GONE, event("claim-removed", 17.5), event("claim-added", 17.6, change.claim.name, other.cpus))
@@ -155,7 +155,7 @@ def test_a_container_in_no_reading_may_be_the_next_life() -> None:
     ids=["another pod", "a longer name", "no container", "it runs", "it is back", "another ended", "before its end"],
 )
 def test_no_reading_is_no_excuse_for_others(at_s: float, where: str, events: tuple[Transition, ...]) -> None:
-    """A stranger's pod, and whoever runs beside the owner."""
+    """A stranger's pod, and what runs beside the owner."""
     assert judged(row(at_s, cgroup=where), transitions=events).outcome is FAILED
 
 
@@ -207,7 +207,7 @@ def test_an_owner_that_ended_before_the_window_shows_no_sign_of_life() -> None:
 
 
 def test_a_new_container_of_a_pod_may_share_the_pods_cpus() -> None:
-    """Level `pod`: whoever of the pod has no CPUs of its own shares them; a reading knows who was there by then."""
+    """Level `pod`: what has no CPUs of its own in the pod shares them; a reading knows what was there by then."""
     shared = replace(OWNER, isolation=Isolation.POD)
     sharer = replace(SIDE, cpus=shared.cpus, isolation=Isolation.POD)
     assert judged(row(), owner=shared, later=(sharer,)).outcome is PASSED

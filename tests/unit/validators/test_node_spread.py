@@ -91,7 +91,7 @@ def test_a_pod_as_a_whole(other: str, outcome: str, most: int | None) -> None:
     ],
 )
 def test_closest_nodes(promised: str, granted: str, outcome: str) -> None:
-    """Far nodes that the node gave are reported; who was given near ones and has far ones now has lost something."""
+    """Far nodes that the node gave are reported; one that was given near ones and has far ones now lost some."""
     verdict = judged(claim_db(cpus=cpus(promised), preferences=(Preference.CLOSEST,)), four(granted))
 
     assert verdict.outcome.value == outcome

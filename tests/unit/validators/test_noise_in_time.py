@@ -119,7 +119,7 @@ def test_what_helpers_take_is_noise(helper: Claim, events: dict[str, Any] | None
     assert found.outcome == outcome, found.reason
     assert found.measures["sandbox_ns"] == row.run_ns if events is None else True
     if outcome == "failed":
-        assert [who.claim for who in found.offenders] == [helper.name]
+        assert [row.claim for row in found.offenders] == [helper.name]
 
 
 def test_a_helper_that_was_not_watched_yet_is_noise_too() -> None:

@@ -245,7 +245,7 @@ def test_a_realtime_load_was_not_held_by_its_quota() -> None:
     assert verdict("quota-throttling", "web", CLAIMS, seen).outcome == "undecided"
 
 
-def test_the_pod_resources_api_alone_agrees_with_nobody() -> None:
+def test_the_pod_resources_api_alone_agrees_with_nothing() -> None:
     """Its CPUs are compared with the state file's; without that they are one word."""
     rows = said("db", Layer.POD_RESOURCES, "0-1", 0, 9)
 

@@ -48,7 +48,7 @@ def reborn(after: str = "1") -> dict[str, Any]:
     [(3, 1, "failed"), (2, 1, "failed"), (2, 7, "failed"), (3, 5.05, "passed"), (3, 7, "passed"), (1, 1, "passed")],
 )
 def test_a_cpu_that_is_given_up_was_exclusive_until_then(cpu: int, at_s: float, outcome: str) -> None:
-    """db shrinks from 2-3 to 2 at 5 s: who is on CPU 3 before breaks it, who comes during the change or later not."""
+    """db shrinks from 2-3 to 2 at 5 s: what is on CPU 3 before breaks it, what comes with it or later does not."""
     found = verdict(seen(SHRINK, after="2", intruders=(guest(cpu, at_s),)))
 
     assert found.outcome == outcome, found.reason
@@ -61,7 +61,7 @@ def test_a_cpu_that_is_given_up_was_exclusive_until_then(cpu: int, at_s: float, 
     [(6, 0.5, "failed"), (1, 0.5, "undecided"), (1, 4.1, "undecided"), (1, 4.2, "failed"), (5.05, 0.01, "undecided")],
 )
 def test_a_cpu_that_is_received_is_exclusive_from_then_on(at_s: float, total_s: float, outcome: str) -> None:
-    """db grows from 2 to 2-3 from 5 to 5.1 s: who was there before may have gone, unless it ran for too long."""
+    """db grows from 2 to 2-3 from 5 to 5.1 s: what was there before may have gone, unless it ran for too long."""
     found = verdict(seen(GROW, intruders=(guest(3, at_s, total_s),)), claims=SMALL)
 
     assert found.outcome == outcome, found.reason

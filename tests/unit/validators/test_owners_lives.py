@@ -33,7 +33,7 @@ def verdict(evidence: Evidence, rule: str = "exclusive-cpus") -> Verdict:
 @pytest.mark.parametrize("rule", ["exclusive-cpus", "smt-alignment"])
 @pytest.mark.parametrize(("came_s", "outcome"), [(2, "failed"), (4, "undecided"), (7, "failed")])
 def test_a_container_that_restarts_owns_its_cpus_in_both_lives(rule: str, came_s: float, outcome: str) -> None:
-    """It ended at 3 s and began again at 5 s: who came in between may have stayed."""
+    """It ended at 3 s and began again at 5 s: what came in between may have stayed."""
     found = verdict(healthy(transitions=(removed(3), added(5)), **stranger(came_s)), rule)
 
     assert found.outcome == outcome, found.reason
@@ -41,14 +41,14 @@ def test_a_container_that_restarts_owns_its_cpus_in_both_lives(rule: str, came_s
 
 @pytest.mark.parametrize("rule", ["exclusive-cpus", "smt-alignment"])
 @pytest.mark.parametrize(("came_s", "outcome"), [(2, "failed"), (4, "passed")])
-def test_what_comes_after_its_end_is_nobodys(rule: str, came_s: float, outcome: str) -> None:
+def test_what_comes_after_its_end_breaks_nothing(rule: str, came_s: float, outcome: str) -> None:
     """It ended at 3 s for good."""
     assert verdict(healthy(transitions=(removed(3),), **stranger(came_s)), rule).outcome == outcome
 
 
 @pytest.mark.parametrize("rule", ["exclusive-cpus", "smt-alignment"])
 @pytest.mark.parametrize(("came_s", "outcome"), [(1, "undecided"), (7, "failed")])
-def test_who_was_there_before_it_began_is_not_blamed(rule: str, came_s: float, outcome: str) -> None:
+def test_what_was_there_before_it_began_is_not_blamed(rule: str, came_s: float, outcome: str) -> None:
     """It began at 5 s."""
     assert verdict(healthy(transitions=(added(5),), **stranger(came_s)), rule).outcome == outcome
 

@@ -1,4 +1,4 @@
-"""Who let a thread run where its claim may not is named: by its mask, its set, or a move; no verdict changes."""
+"""What let a thread run where its claim may not is named: by its mask, its set, or a move; no verdict changes."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ WIDE = f"the mask of THREAD was set to CPUs 0-3 {CULPRIT}"
         ),
         ({}, "which task let THREAD run there is not known: no task was seen to set its mask"),
     ],
-    ids=("mask", "not-who-repeated-or-healed", "again", "move", "set", "nobody"),
+    ids=("mask", "not-one-that-repeated-or-healed", "again", "move", "set", "none"),
 )
 def test_the_author_of_a_place(changes: dict[str, Any], said: str) -> None:
     """The last that let it there, and of equal ones the first."""
@@ -143,7 +143,7 @@ def test_the_author_of_a_place(changes: dict[str, Any], said: str) -> None:
 
 
 def test_the_option_that_tells() -> None:
-    """Where this kernel does not say who sets masks, the verdict says which option does; evidence of before nothing."""
+    """Where this kernel does not say what sets masks, the verdict says which option does; old evidence nothing."""
     spot = "changes of affinity masks are not observed: no trampolines; watch --trace-syscalls sees it at the cost"
     old = outside(affinity_changes=None)
     found = replace(old, coverage=replace(old.coverage, blind_spots=(spot,)))

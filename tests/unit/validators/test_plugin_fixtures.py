@@ -44,7 +44,7 @@ def test_every_fixture_is_named_pinproof(tmp_path: Path) -> None:
     assert ours == {"pinproof_host", "pinproof_observe", "pinproof_probes", "pinproof_sandbox"}
 
 
-def test_a_host_of_somebody_else_stays(tmp_path: Path) -> None:
+def test_a_host_of_another_plugin_stays(tmp_path: Path) -> None:
     """Beside testinfra, which has a ``host``: it is theirs, and the old names are gone."""
     (tmp_path / "test_mine.py").write_text(CHECK)
     done = run(tmp_path, "test_mine.py")

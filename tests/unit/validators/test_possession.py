@@ -34,7 +34,7 @@ def test_a_cpu_that_changes_hands_at_one_moment_has_one_owner(from_s: float, to_
     assert possession.apart(OWNER, POOL, 3, (given, taken)) is apart
 
 
-def test_what_nobody_knows_is_not_apart() -> None:
+def test_what_is_not_known_is_not_apart() -> None:
     """Changes that do not follow from one another, a claim without a CPU set, and no change at all."""
     broken = (change("db", "2-3", "2", 1, 2), change("db", "1-3", "2", 3, 4), change("web", "0-1", "0-1,3", 5, 6))
 

@@ -114,7 +114,7 @@ def test_a_set_that_a_tool_changes_is_written_before_that_is_known(held: str, ou
     )
 
     assert verdict("applied", replace(evidence, following=TOLD)).outcome is outcome
-    assert verdict("applied", evidence).outcome is Outcome.FAILED or held == "0-1", "who changed it had it in hand"
+    assert verdict("applied", evidence).outcome is Outcome.FAILED or held == "0-1", "what changed it had it in hand"
 
 
 @pytest.mark.parametrize(

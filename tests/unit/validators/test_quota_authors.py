@@ -1,4 +1,4 @@
-"""Who changed a quota is named, and who refilled it with its own value; no verdict changes."""
+"""What changed a quota is named, and what refilled it with its own value; no verdict changes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def write(at_s: float, value: str, **changes: object) -> ControlWrite:
     return control_write(at_s, WEB, value, **{"file": "cpu.max", "comm": "writer", **changes})
 
 
-def test_who_changed_it() -> None:
-    """Who wrote the value that was read, not who wrote the promised one before."""
+def test_what_changed_it() -> None:
+    """The writer of the value that was read, not that of the promised one before."""
     double = web_files(quota_us=100_000)
     found = levels(
         used(9_900, nr_periods=100, nr_throttled=99),
@@ -60,7 +60,7 @@ def test_too_few_writes_are_no_cause() -> None:
     assert "written again 1 time, and each write refills it, by 50.0 ms in all: by" in web(found).reason
 
 
-def test_who_changed_a_level_above() -> None:
+def test_what_changed_a_level_above() -> None:
     """An ancestor that allows less is another cgroup, and so is its file."""
     low = replace(POD, quota_us=20_000, period_us=100_000, nr_throttled=90, nr_periods=100)
     found = levels(

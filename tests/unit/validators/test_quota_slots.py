@@ -35,7 +35,7 @@ def together(**found: Sequence[Slot]) -> list[Slot]:
 
 
 def test_slots_of_several_claims_add_up() -> None:
-    """Of the same times one by one; where nobody ran is a slot, too, in which the rate goes on."""
+    """Of the same times one by one; where none ran is a slot, too, in which the rate goes on."""
     assert together(a=[(0, 100, 10), (100, 200, 0), (300, 100, 5)], b=[(0, 100, 20)]) == [
         (0, 100, 30),
         (100, 200, 0),
@@ -44,7 +44,7 @@ def test_slots_of_several_claims_add_up() -> None:
 
 
 def test_slots_that_overlap_in_part_are_one() -> None:
-    """Nobody knows when in it the time was used: no burst is made of it."""
+    """When in it the time was used is not known: no burst is made of it."""
     assert together(a=[(0, 100, 10), (100, 100, 10)], b=[(50, 100, 7)]) == [(0, 200, 27)]
 
 

@@ -1,4 +1,4 @@
-"""The rule ``quota-throttling`` where CPUs stood still: who ran there was charged, and nobody could be throttled."""
+"""The rule ``quota-throttling`` where CPUs stood still: what ran there was charged, and nothing could be throttled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stood_still(found: Evidence, standstill_ms: dict[int, int]) -> Evidence:
     ("ms", "outcome"),
     [(5076, "passed"), (5077, "undecided"), (5176, "undecided"), (5177, "failed")],  # 5076 ms is the bound
 )
-def test_nobody_is_throttled_while_a_cpu_stands_still(ms: int, outcome: str) -> None:
+def test_nothing_is_throttled_while_a_cpu_stands_still(ms: int, outcome: str) -> None:
     """As much above the bound as it ran on CPUs that stood still proves nothing; one millisecond more does."""
     verdict = web(stood_still(levels(used(ms, nr_periods=100, nr_throttled=90), FREE), {0: 60, 1: 40}))
 
@@ -43,17 +43,17 @@ def test_a_pod_overruns_while_a_cpu_stands_still() -> None:
     assert web(stood_still(levels(own, pod), {1: 10})).outcome is Outcome.FAILED
 
 
-def test_a_timer_that_was_late_counts_periods_in_which_nobody_ran() -> None:
+def test_a_timer_that_was_late_counts_periods_in_which_nothing_ran() -> None:
     """Its CPU may have stood still without steal: it counts each period that it missed as throttled."""
     found = levels(used(4_000, nr_throttled=100), FREE)
 
     assert web(found).outcome is Outcome.FAILED
     assert web(stood_still(found, {0: 2_000})).outcome is Outcome.UNDECIDED
-    assert web(stood_still(found, {3: 2_000})).outcome is Outcome.UNDECIDED, "who ran there does not matter"
+    assert web(stood_still(found, {3: 2_000})).outcome is Outcome.UNDECIDED, "what ran there does not matter"
 
 
 def test_how_long_cpus_stood_still_is_told_of_every_run() -> None:
-    """All CPUs together, with the other numbers of the run's health; nothing where nobody could observe it."""
+    """All CPUs together, with the other numbers of the run's health; nothing where it could not be observed."""
     found = levels(used(4_990), FREE)
     (health,) = evidence_health.RULE(claim_set(claim_web()), stood_still(found, {0: 60, 3: 40}))
     (unknown,) = evidence_health.RULE(claim_set(claim_web()), replace(found, standstill_by_cpu_ns=None))

@@ -25,7 +25,7 @@ def bare(used_ms: float, why: str | None = WHY) -> Evidence:
 
 @pytest.mark.parametrize(("used_ms", "outcome"), [(7_600, "failed"), (4_900, "undecided")])
 def test_only_the_ledger_knows(used_ms: float, outcome: str) -> None:
-    """7.6 s of 10 s are more than half a CPU, whoever counts; half a CPU would have been within the promise."""
+    """7.6 s of 10 s are more than half a CPU, whatever counts; half a CPU would have been within the promise."""
     verdict = web(bare(used_ms))
 
     assert verdict.outcome.value == outcome

@@ -13,8 +13,8 @@ from toolkit.model.verdict import Outcome
 @pytest.mark.parametrize(
     ("cgroup_ms", "ledger_ms", "outcome", "word"),
     [
-        (0, 5000, "undecided", "by the ledger it used 0.5000 CPUs"),  # nobody joined the v1 cpuacct
-        (10_000, 5000, "undecided", "by the ledger it used 0.5000 CPUs"),  # others did, who are not its tasks
+        (0, 5000, "undecided", "by the ledger it used 0.5000 CPUs"),  # no task joined the v1 cpuacct
+        (10_000, 5000, "undecided", "by the ledger it used 0.5000 CPUs"),  # others did, which are not its tasks
         (0, 10, "failed", "after 0.0000 CPUs"),
         (10_000, 9900, "failed", "allows at most"),
     ],

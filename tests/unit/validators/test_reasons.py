@@ -65,7 +65,7 @@ def test_measures_that_are_texts_are_things_and_no_parts_of_sentences() -> None:
         assert "but" not in found.measures
 
 
-def test_nobody_says_who_narrowed_a_mask() -> None:
+def test_what_narrowed_a_mask_is_not_said() -> None:
     """A thread may have narrowed itself, or got the runtime's own affinity: the mask does not tell."""
     found = evidence(thread_masks=(mask("db", "2"),))
 
@@ -88,7 +88,7 @@ def test_a_pod_that_has_a_quota() -> None:
 
 @pytest.mark.parametrize(("later", "outcome"), [(False, "undecided"), (True, "passed")])
 def test_a_change_that_was_never_seen_to_hold(later: bool, outcome: str) -> None:
-    """A thread whose last mask is still the old one: nobody can say that the change held, with a limit or without."""
+    """A thread whose last mask is still the old one: nothing shows that the change held, with a limit or without."""
     wide = mask("db", "1-3", epoch=1, first_at_ns=3, last_at_ns=5)
     inside = (mask("db", "2-3", epoch=1, first_at_ns=6),) if later else ()
     found = evidence(transitions=(SHRUNK,), thread_masks=(wide, *inside))
@@ -112,7 +112,7 @@ def test_whole_cores_and_a_claim_inside() -> None:
     assert "are 1 whole core, where no foreign workload ran but 2.0 ms of `web`" in verdict.reason
 
 
-def test_switches_that_nobody_can_judge() -> None:
+def test_switches_that_cannot_be_judged() -> None:
     """The difference to the kernel's count is explained where it is given."""
     found = evidence(
         duration_ns=10 * SECOND,

@@ -130,7 +130,7 @@ def stranger(owner: OwnerClass, cpu: int = 6) -> Intruder:
         (OwnerClass.UNKNOWN, "undecided"),
     ],
 )
-def test_who_runs_on_the_cores(owner: OwnerClass, outcome: str) -> None:
+def test_what_runs_on_the_cores(owner: OwnerClass, outcome: str) -> None:
     """A pod without a claim on a thread of the core is a violation; system tasks are not; unknown ones decide it."""
     verdict = judged(smt_alignment.RULE, db(), machine(intruders=(stranger(owner),)))
 
@@ -159,7 +159,7 @@ def test_a_container_of_the_same_pod_is_no_stranger() -> None:
 
 
 def test_no_switch_judged_is_undecided() -> None:
-    """Without the ledger nobody knows who used the siblings."""
+    """Without the ledger it is not known what used the siblings."""
     found = machine()
     found = replace(found, coverage=replace(found.coverage, switches_judged=0))
 

@@ -72,14 +72,14 @@ def test_offenders_are_named() -> None:
 
     offenders = db(found).offenders
 
-    assert [(who.tid, who.cpu) for who in offenders] == [(1, 0), (0, 1), (2, 0)]
+    assert [(row.tid, row.cpu) for row in offenders] == [(1, 0), (0, 1), (2, 0)]
 
 
 def test_an_offender_without_its_row_is_proof() -> None:
     """A named offender fails the claim even if the counters' row is missing."""
-    who = Offender(claim="db", tid=7, comm="x", cpu=0, first_at_ns=0, total_ns=10, longest_ns=10)
+    row = Offender(claim="db", tid=7, comm="x", cpu=0, first_at_ns=0, total_ns=10, longest_ns=10)
 
-    assert db(evidence(offenders=(who,))).outcome is Outcome.FAILED
+    assert db(evidence(offenders=(row,))).outcome is Outcome.FAILED
 
 
 def test_loss_does_not_hide_a_failure() -> None:
@@ -126,9 +126,9 @@ def test_all_cpus_offline_is_a_degradation() -> None:
 )
 def test_an_escape_before_its_cpus_went_offline_stays_one(first_at_s: float, outcome: str) -> None:
     """What began before all of them were gone is no loan of the kernel's; events are dated up to half a second late."""
-    who = Offender(claim="db", tid=7, comm="x", cpu=0, first_at_ns=round(first_at_s * SECOND), total_ns=9, longest_ns=9)
+    row = Offender(claim="db", tid=7, comm="x", cpu=0, first_at_ns=round(first_at_s * SECOND), total_ns=9, longest_ns=9)
     events = tuple(HotplugEvent(cpu=cpu, online=False, at_ns=at_s * SECOND) for cpu, at_s in ((2, 5), (3, 9)))
-    found = replace(escape(out_of_set_switches=1, out_of_set_ns=9), offenders=(who,), hotplug=events)
+    found = replace(escape(out_of_set_switches=1, out_of_set_ns=9), offenders=(row,), hotplug=events)
 
     assert db(found).outcome.value == outcome
 
@@ -199,7 +199,7 @@ def test_a_set_that_came_back_is_not_named_as_the_one_that_was_left() -> None:
 @pytest.mark.parametrize(("more_ns", "outcome"), [(0, Outcome.PASSED), (1, Outcome.FAILED)])
 @pytest.mark.parametrize(("duration_ns", "most_ns"), [(10 * SECOND, 1_500_000_000), (20 * SECOND, 3_000_000_000)])
 def test_joinings_have_a_bound(duration_ns: int, most_ns: int, more_ns: int, outcome: Outcome) -> None:
-    """What exec probes explain passes, with its measures; who joins without an end lives outside, and is named."""
+    """What exec probes explain passes, with its measures; what joins without an end lives outside, and is named."""
     found = evidence(duration_ns=duration_ns)
     outside_ns = most_ns + more_ns
     row = use("db", 0, switches=1, run_ns=outside_ns, samples=0, transition_switches=1, transition_ns=outside_ns)

@@ -68,7 +68,7 @@ def test_a_cpu_that_they_had_for_longer_is_not_dated(own: tuple[Transition, ...]
     assert outer(inner, use("db/part", 2), changes=(SHRINK, *own), cpus=cpus("2")).outcome is Outcome.PASSED
 
 
-def test_who_was_promised_no_cpus_has_none_that_are_dated() -> None:
+def test_a_claim_without_promised_cpus_has_none_that_are_dated() -> None:
     """What such a claim may use is the outer claim's, at each moment."""
     inner = replace(INNER, cpus=None)
 

@@ -1,4 +1,4 @@
-"""The rules ``exclusive-cpus`` and ``reserved-cpus``: who may be where, by policy and kind."""
+"""The rules ``exclusive-cpus`` and ``reserved-cpus``: what may be where, by policy and kind."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def test_intruders_by_policy(owner: OwnerClass, k8s: str, strict: str) -> None:
 
 def test_the_intruder_is_named() -> None:
     """The offender carries thread, CPU and time."""
-    who = exclusive(evidence(intruders=(intruder(OwnerClass.FOREIGN_POD),))).offenders[0]
+    row = exclusive(evidence(intruders=(intruder(OwnerClass.FOREIGN_POD),))).offenders[0]
 
-    assert (who.tid, who.comm, who.cpu, who.total_ns) == (77, "guest", 2, 5_000)
+    assert (row.tid, row.comm, row.cpu, row.total_ns) == (77, "guest", 2, 5_000)
 
 
 def test_an_intruder_elsewhere_does_not_matter() -> None:
@@ -178,7 +178,7 @@ def test_an_exclusive_container_that_ended_while_we_watched() -> None:
         assert exclusive(evidence(intruders=(guest,), transitions=(ended,))).outcome is outcome
 
 
-def test_a_row_of_nobody_is_undecided() -> None:
+def test_a_row_of_an_unknown_claim_is_undecided() -> None:
     """Time of a claim that is not among the claims cannot be attributed."""
     assert exclusive(with_rows(use("ghost", 2))).outcome is Outcome.UNDECIDED
 
@@ -196,7 +196,7 @@ def test_without_a_pods_root_it_says_what_it_cannot_see() -> None:
 @pytest.mark.parametrize(
     "pods", ["/kubepods/podevil/x", "/kubepods.slice/kubepods-podevil.slice/x", "/kubelet/kubepods/x"]
 )
-def test_a_pod_is_no_system_task_because_nobody_said_where_pods_are(pods: str) -> None:
+def test_a_pod_is_no_system_task_where_the_place_of_pods_is_not_given(pods: str) -> None:
     """A kubelet's cgroups have names of their own: a task there without a claim has an owner that is not known."""
     found = evidence(intruders=(intruder(OwnerClass.SYSTEM, cgroup=pods),))
     on_reserved = clean(intruders=(intruder(OwnerClass.SYSTEM, cpu=0, cgroup=pods),))

@@ -168,7 +168,7 @@ def test_a_cpu_that_went_explains_nothing_before_it(changed_at_s: int, wrong: di
 
 
 def test_a_cgroup_without_a_cpu_that_went_is_undecided() -> None:
-    """The kernel grants what is online: nobody's wrong write, as far as the layers know."""
+    """The kernel grants what is online: no wrong write, as far as the layers know."""
     after = (db_files(cpus_effective=cpus("2")),)
     gone = HotplugEvent(cpu=3, online=False, at_ns=9 * SECOND)
 
@@ -182,7 +182,7 @@ def test_a_cgroup_without_a_cpu_that_went_is_undecided() -> None:
     ids=["no CPU is left", "one is left", "before they went"],
 )
 def test_a_mask_that_the_kernel_lent_is_undecided(gone: str, first_at_s: int, outcome: str) -> None:
-    """Threads whose CPUs all went may run anywhere; the kernel's word, and nobody's drift."""
+    """Threads whose CPUs all went may run anywhere; the kernel's word, and no drift."""
     events = tuple(HotplugEvent(cpu=cpu, online=False, at_ns=8 * SECOND) for cpu in cpus(gone))
     wide = replace(mask("db", "0-7"), first_at_ns=first_at_s * SECOND, last_at_ns=10 * SECOND)
     value = found(thread_masks=(mask("db", "2-3"), wide), hotplug=events)

@@ -177,16 +177,16 @@ SLICE, SCOPE = "/kubepods.slice/kubepods-podb.slice", "/kubepods.slice/kubepods-
         (SCOPE, "systemd", 13_000, "passed"),
         (SLICE, "systemd", 13_000, "passed"),
         (SCOPE, "systemd", 14_000, "failed"),
-        # Of a run that did not read who wrote it the name tells.
+        # Of a run that did not read what wrote it the name tells.
         (SCOPE, "unknown", 13_000, "passed"),
         ("/kubepods/podb/web", "unknown", 13_000, "failed"),
-        # Nobody else rounds, whatever the name.
+        # Nothing else rounds, whatever the name.
         ("/kubepods/podb/web", "cgroupfs", 13_000, "failed"),
         (SCOPE, "cgroupfs", 13_000, "failed"),
     ],
 )
 def test_systemd_rounds_quota_up_to_a_percent(cgroup: str, manager: str, found: int, outcome: str) -> None:
-    """125m may read back as 13000 where systemd wrote it, reported as a measure; nothing further up, nobody else."""
+    """125m may read back as 13000 where systemd wrote it, reported as a measure; nothing further up, nor elsewhere."""
     read = web_files(cgroup=cgroup, manager=CgroupManager(manager), quota_us=found)
     verdict = both(claim_web(cgroup=cgroup, quota_us=12_500), read)
 
@@ -234,7 +234,7 @@ def test_a_planned_change_moves_the_promise() -> None:
 
 
 def test_offline_cpus_are_a_degradation() -> None:
-    """A set that shrank because a CPU went offline is not somebody's wrong write."""
+    """A set that shrank because a CPU went offline is no wrong write."""
     short = db_files(cpus_effective=cpus("2"))
     event = HotplugEvent(cpu=3, online=False, at_ns=1)
 

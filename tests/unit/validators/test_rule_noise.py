@@ -53,7 +53,7 @@ def test_what_was_not_observed_is_not_within_the_budget(name: str) -> None:
 
 
 def test_no_exclusive_cpu_is_skipped() -> None:
-    """Shared CPUs have no noise: nobody owns them."""
+    """Shared CPUs have no noise: they have no owner."""
     assert RULE(claim_set(claim_web()), machine())[0].outcome is Outcome.SKIPPED
 
 
@@ -66,7 +66,7 @@ def test_tasks(owner: OwnerClass, ns: int, outcome: str) -> None:
     verdict = judged(machine(irq_use=(), intruders=(task(owner, ns),)))
 
     assert verdict.outcome.value == outcome
-    assert [who.comm for who in verdict.offenders] == (["noisy"] if outcome == "failed" else [])
+    assert [row.comm for row in verdict.offenders] == (["noisy"] if outcome == "failed" else [])
     assert judged(machine(irq_use=(), intruders=(task(owner, ns, cpu=0),))).outcome is Outcome.PASSED
 
 
@@ -87,7 +87,7 @@ def test_steal() -> None:
 
 
 def test_a_cpu_that_stood_still_may_have_been_in_firmware() -> None:
-    """Nobody says who had it: not proof of noise, and no proof of quiet; steal that was told is not counted twice."""
+    """What had it is not said: not proof of noise, and no proof of quiet; steal that was told is not counted twice."""
     found = machine(irq_use=(), standstill_by_cpu_ns={2: 11 * MS})
     verdict = judged(found)
 
@@ -119,7 +119,7 @@ def test_interrupts_not_observed() -> None:
     assert "interrupts not observed" in measured.reason
 
 
-def test_who_does_not_count() -> None:
+def test_what_does_not_count() -> None:
     """pinproof's own tasks are told apart; pods are another rule's."""
     rows = (task(OwnerClass.TOOLKIT, 50 * MS), task(OwnerClass.FOREIGN_POD, 50 * MS, tid=8))
     verdict = judged(machine(irq_use=(), intruders=rows))

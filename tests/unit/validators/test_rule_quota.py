@@ -131,7 +131,7 @@ def test_a_short_window_cannot_tell(window_s: float, outcome: str) -> None:
 
 
 def test_steal_widens_the_floor() -> None:
-    """A stopped virtual machine makes the timer count periods in which nobody ran: no wrong alarm."""
+    """A stopped virtual machine makes the timer count periods in which nothing ran: no wrong alarm."""
     own = used(4_000, nr_throttled=100)
 
     assert web(levels(own, FREE)).outcome is Outcome.FAILED
@@ -156,7 +156,7 @@ def test_a_load_below_its_quota(throttled: int, outcome: str) -> None:
     ],
 )
 def test_unknown_loads(ms: int, throttled: int, outcome: str) -> None:
-    """A load that nobody described is judged by its throttled periods only."""
+    """A load that is not described is judged by its throttled periods only."""
     assert web(levels(used(ms, nr_throttled=throttled), FREE), demand_cpus=None).outcome.value == outcome
 
 
@@ -269,7 +269,7 @@ def test_a_burst_within_the_window_fails() -> None:
 
 
 def test_a_rounded_quota_is_judged_as_rounded() -> None:
-    """Where systemd wrote 13000 for 12500, usage is judged by 13000, and both are told; anybody else's is wrong."""
+    """Where systemd wrote 13000 for 12500, usage is judged by 13000, and both are told; any other's is wrong."""
     scope = "/kubepods/podb/web.scope"
     own = used(1_295, quota_us=13_000, cgroup=scope)
     verdict = web(levels(own, FREE), quota_us=12_500, cgroup=scope)

@@ -98,7 +98,7 @@ def changed(cgroup: str, *readings: tuple[int, int]) -> Evidence:
 def test_an_ancestor_that_was_given_a_quota_fails(
     cgroup: str, readings: tuple[tuple[int, int], ...], when: str
 ) -> None:
-    """A quota that is never met throttles nobody: the control file says it, at each level, also if it was removed."""
+    """A quota that is never met throttles nothing: the control file says it, at each level, also if it was removed."""
     verdict = quota_free.RULE(claim_set(), changed(cgroup, *readings))[0]
 
     assert verdict.outcome is Outcome.FAILED
@@ -112,7 +112,7 @@ def test_an_ancestor_with_a_quota_at_the_end_fails() -> None:
     assert quota_free.RULE(claim_set(), found)[0].outcome is Outcome.FAILED
 
 
-def test_a_pod_that_may_have_a_quota_may_change_it_if_nobody_said_which() -> None:
+def test_a_pod_that_may_have_a_quota_may_change_it_if_none_is_stated() -> None:
     """A pod that shares keeps a quota of any size; one whose quota the plan states keeps that one."""
     found = changed("/kubepods/poda", (2, 200_000), (8, -1))
     side = claim_db(name="side", cgroup="/kubepods/poda/side", isolation=Isolation.POD)
@@ -189,7 +189,7 @@ def test_switch_loss_does_not_matter_to_quota_free() -> None:
 def test_throttling_by_the_pods_own_quota_may_be_a_stop_of_the_machine(
     stood_ms: int, throttled_ms: int, outcome: str, seen_as: str
 ) -> None:
-    """Seen in an emulated machine: who runs when it stands still has used that time up, by the kernel's account."""
+    """Seen in an emulated machine: what runs when it stands still has used that time up, by the kernel's account."""
     pod = bandwidth(
         "db",
         "/kubepods/poda",

@@ -88,12 +88,12 @@ def test_a_thread_that_keeps_the_old_set_fails() -> None:
 
     assert verdict.outcome is Outcome.FAILED
     assert "thread 7 (db) kept the old set" in verdict.reason
-    assert [(who.tid, who.cpu) for who in verdict.offenders] == [(7, 1)]
+    assert [(row.tid, row.cpu) for row in verdict.offenders] == [(7, 1)]
     assert judged(found(SHRINK, thread_masks=(replace(late, epoch=0),))).outcome is not Outcome.FAILED
 
 
 def test_running_outside_after_a_change_is_undecided() -> None:
-    """Nobody followed when the last task left, and somebody was outside."""
+    """It was not followed when the last task left, and a task was outside."""
     outside = (use("db", 2), use("db", 1, out_of_set_switches=1, out_of_set_ns=5))
 
     assert judged(found(SHRINK, cpu_use=outside)).outcome is Outcome.UNDECIDED
@@ -118,7 +118,7 @@ def unread(*changes: Transition, **more: object) -> Evidence:
 
 @pytest.mark.parametrize("limit", [None, 10.0])
 def test_a_change_after_which_nothing_was_read_is_undecided(limit: float | None) -> None:
-    """Without a limit, too: what nobody looked at did not hold for all that is known."""
+    """Without a limit, too: what was not looked at did not hold for all that is known."""
     verdict = judged(unread(SHRINK), limit)
 
     assert verdict.outcome is Outcome.UNDECIDED

@@ -80,7 +80,7 @@ def test_what_it_waited_for_is_said() -> None:
     assert (verdict.measures["waited_ns"], verdict.measures["longest_wait_ns"]) == (38_000_000, 9_000_000)
 
 
-def test_who_ran_while_its_cpu_stood_still_is_ahead_by_that() -> None:
+def test_a_claim_that_ran_while_its_cpu_stood_still_is_ahead_by_that() -> None:
     """6.78 s are 120 ms too many; another CPU's standstill does not matter."""
     ahead = contest(6.78, 3.21)
 
@@ -183,7 +183,7 @@ def test_where_is_not_known() -> None:
     assert "on which CPU is not known" in judged(found, *BOTH).reason
 
 
-def test_who_has_no_work_for_each_cpu_does_not_compete() -> None:
+def test_a_claim_without_work_for_each_cpu_does_not_compete() -> None:
     """One busy thread on two CPUs cannot take the share of the second."""
     found = contest(10, 10, granted="0-1", usage_bins=bins((5, 5), (5, 5)))
     one = [claim(name, path, cpus=cpus("0-1"), demand_cpus=1.0) for name, path in (("a", A), ("b", B))]
@@ -254,13 +254,13 @@ def test_missing_or_shifting_evidence_is_undecided(found: Evidence) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"demand_cpus": 0.5}, {"demand_cpus": None}])
-def test_who_had_too_little_to_do_does_not_compete(changes: dict[str, object]) -> None:
-    """Without work for its CPU all the time a sibling's part says nothing; even a wrong one fails nobody."""
+def test_a_claim_that_had_too_little_to_do_does_not_compete(changes: dict[str, object]) -> None:
+    """Without work for its CPU all the time a sibling's part says nothing; even a wrong one fails no claim."""
     assert judged(contest(9, 1), claim("a", A), claim("b", B, **changes)).outcome is Outcome.UNDECIDED
 
 
-def test_nobody_waited_is_skipped() -> None:
-    """On a node where demand is unknown, a claim that hardly waited was not divided with anybody."""
+def test_a_claim_that_did_not_wait_is_skipped() -> None:
+    """On a node where demand is unknown, a claim that hardly waited was not divided with any other."""
     idle = claim("a", A, demand_cpus=None), claim("b", B, demand_cpus=None)
 
     assert judged(replace(GOOD, run_delay_ns={"a": 5_000_000}), *idle).outcome is Outcome.SKIPPED
@@ -268,7 +268,7 @@ def test_nobody_waited_is_skipped() -> None:
 
 
 def test_others_on_the_cpus() -> None:
-    """Where somebody else took a tenth of the CPU a deviation is not the scheduler's doing for certain."""
+    """Where another task took a tenth of the CPU a deviation is not the scheduler's doing for certain."""
     assert judged(contest(4.5, 4.5)).outcome is Outcome.UNDECIDED
     assert judged(contest(6.0, 3.0)).outcome is Outcome.PASSED
 

@@ -63,7 +63,7 @@ def test_removing_evidence_never_helps(claims: ClaimSet, found: Evidence, name: 
 
 
 def without_contradictions(claims: ClaimSet, found: Evidence) -> Evidence:
-    """Take the sound rows for drawn ones, a witness at a time, until nobody contradicts himself or another.
+    """Take the sound rows for drawn ones, a witness at a time, until none contradicts itself or another.
 
     To throw such drawings away would throw nearly all away.
     """
@@ -78,7 +78,7 @@ def without_contradictions(claims: ClaimSet, found: Evidence) -> Evidence:
 
 
 def _only_accused_by(kind: str, rule: str) -> bool:
-    """The claim's neighbours are the accused of ``exclusive-cpus``: without their rows nobody accuses them."""
+    """The claim's neighbours are the accused of ``exclusive-cpus``: without their rows nothing accuses them."""
     return kind == "cpu_use" and rule in ("exclusive-cpus", "evidence-health", "quota-throttling", "affinity-mask")
 
 

@@ -117,7 +117,7 @@ def test_long_slots_excuse_their_own_claim(long_of: str) -> None:
     assert any("ms in slots" in text for text in texts) is (long_of == "db")
 
 
-def test_slots_of_a_claim_without_a_quota_are_asked_by_nobody() -> None:
+def test_slots_of_a_claim_without_a_quota_are_not_asked() -> None:
     """None of them: nothing rests on them."""
     only = tuple(entry for entry in healthy().usage_bins if entry.claim == "web")
 

@@ -1,4 +1,4 @@
-"""Who wrote the file that is not as promised is named with time, pid, name and value; no verdict changes by it."""
+"""What wrote the file that is not as promised is named with time, pid, name and value; no verdict changes by it."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def test_applied_names_the_writer() -> None:
             "cpuset.cpus of db was written by sh (pid 4711) at 01:00:02.000 UTC",
         ),
     ],
-    ids=("nobody", "own", "many", "earlier", "above", "own-before-above"),
+    ids=("none", "own", "many", "earlier", "above", "own-before-above"),
 )
 def test_which_write_is_named(writes: tuple[ControlWrite, ...], said: str) -> None:
-    """Its own file's since the reading before, then one above; nobody who wrote before a reading that was right."""
+    """Its own file's since the reading before, then one above; none that wrote before a reading that was right."""
     verdict = of_db(drifted(*writes))
 
     assert verdict.outcome is Outcome.FAILED
@@ -111,7 +111,7 @@ def test_wrong_when_the_window_opened() -> None:
     assert "was written by sh (pid 4711) at 00:59:28.500 UTC, 31.5 s before the window" in of_db(found).reason
 
 
-def test_nobody_looked() -> None:
+def test_evidence_without_the_witness() -> None:
     """Evidence without this witness, as before it existed, says what it said."""
     found = drifted()
 
@@ -161,15 +161,15 @@ def test_the_option_that_would_tell(what: str) -> None:
     ids=("repeated", "its-own-value-first", "healed-while-read", "and-back-again", "only-its-own-value"),
 )
 def test_the_author_changed_it(writes: tuple[ControlWrite, ...], said: str) -> None:
-    """Not who wrote the same again, was refused, wrote what it had, or put it right."""
+    """Not one that wrote the same again, was refused, wrote what it had, or put it right."""
     reason = of_db(drifted(*writes)).reason
 
     assert said in reason
     assert not re.search("again .pid|healer|same .pid", reason)
 
 
-def test_who_repeats_what_was_wrong_already_changed_nothing() -> None:
-    """It was wrong when the watch began: nobody is named."""
+def test_a_writer_that_repeats_what_was_wrong_changed_nothing() -> None:
+    """It was wrong when the watch began: none is named."""
     found = evidence(
         files_before=(WIDE, web_files()),
         files_after=(replace(WIDE, at_ns=WINDOW_NS), web_files()),
@@ -180,7 +180,7 @@ def test_who_repeats_what_was_wrong_already_changed_nothing() -> None:
 
 
 def test_the_file_that_changed_not_the_one_beside_it() -> None:
-    """v1 has two files: who wrote the period's own value again is not who changed the quota."""
+    """v1 has two files: a program that wrote the period's own value again did not change the quota."""
     half, full = web_files(), web_files(quota_us=100_000)
     rows = [("cpu.cfs_quota_us", "100000", 1, 2.0), ("cpu.cfs_period_us", "100000", 2, 2.5)]
     found = evidence(

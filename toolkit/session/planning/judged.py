@@ -63,8 +63,8 @@ def fullest(work: Planned) -> Stage:
     """Return the last stage with all that is promised in it: after resizes, and with the pods that leave again."""
     last = stages(work.plan, work.before)[-1]
     if work.visited is not None:
-        everybody = frozenset(claim_name(pod, one) for pod, one in running(work.visited))
-        return replace(last, plan=work.visited, containers=everybody)
+        containers = frozenset(claim_name(pod, one) for pod, one in running(work.visited))
+        return replace(last, plan=work.visited, containers=containers)
     return replace(last, plan=work.resized or last.plan)
 
 

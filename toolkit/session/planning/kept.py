@@ -30,11 +30,11 @@ class Compared:
 
 def kept(scenario: Scenario, work: Planned) -> Iterator[Compared]:
     """Compare the CPUs of each owner that outlives a change with those of before."""
-    for what, before, after, everybody in _changes(work):
+    for what, before, after, sharers_too in _changes(work):
         new = {claim_name(pod, one): one.cpus for pod, one in running(after)}
         for pod, one in running(before):
             name = claim_name(pod, one)
-            if name not in new or (one.isolation is Isolation.HOST and not everybody):
+            if name not in new or (one.isolation is Isolation.HOST and not sharers_too):
                 continue
             resized = what == "resize" and pod.name in _moving(scenario, work)
             fits = _grown_or_shrunk(one.cpus, new[name]) if resized else one.cpus == new[name]

@@ -96,7 +96,7 @@ def check(node: Node) -> None:
     owned = state.owned()
     assert state.default.isdisjoint(owned)
     assert state.default | owned == everything, "no CPU is lost or invented"
-    assert owned.isdisjoint(policy.reserved), "nobody owns a reserved CPU"
+    assert owned.isdisjoint(policy.reserved), "no container owns a reserved CPU"
     taken = 0
     for pod in node.active.values():
         mine = 0

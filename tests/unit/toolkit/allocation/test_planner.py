@@ -39,7 +39,7 @@ def test_the_shared_pool_is_the_one_after_the_last_pod() -> None:
     assert made.default_cpus.isdisjoint(made.pods[1].containers[0].cpus)
 
 
-def test_strict_reservation_keeps_everybody_off() -> None:
+def test_strict_reservation_keeps_every_container_off() -> None:
     """With strict-cpu-reservation shared containers do not get the reserved CPUs."""
     made = plan([pod("web", {})], config(cpuManagerPolicyOptions={"strict-cpu-reservation": "true"}), machine())
 

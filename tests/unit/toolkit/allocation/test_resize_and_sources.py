@@ -62,7 +62,7 @@ def test_resize_beside_static_managers_is_infeasible() -> None:
     assert resize(memory, pod("db", both("3"))).status is ResizeStatus.DONE
 
 
-def test_v1_36_takes_a_resize_with_the_gate_but_moves_nobody() -> None:
+def test_v1_36_takes_a_resize_with_the_gate_but_moves_no_container() -> None:
     """The gate lets the request pass: more shares, the same CPUs, and the pool stays as it was (F65)."""
     subject = node(**GATE)
     before = (subject.cpu_state.cpus_of("db", "c0"), subject.cpu_state.default)
@@ -188,6 +188,6 @@ def test_dra_claims_cannot_take_owned_cpus_or_be_shared() -> None:
 
     for environments in ({"a/c0": ["DRA_CPUSET_x=1"]}, {"a/c0": ["DRA_CPUSET_x=2"], "b/c0": ["DRA_CPUSET_x=3"]},
                          {"a/c0": ["DRA_CPUSET_x=2-3"], "b/c0": ["DRA_CPUSET_y=3"]},
-                         {"nobody/c0": []}, {"db/c0": ["DRA_CPUSET_x=2"]}):  # fmt: skip
+                         {"absent/c0": []}, {"db/c0": ["DRA_CPUSET_x=2"]}):  # fmt: skip
         with pytest.raises(InputError):
             with_dra_claims(made, environments)

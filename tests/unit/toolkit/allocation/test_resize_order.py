@@ -1,4 +1,4 @@
-"""In-place resize as v1.36 decides it: who refuses first, what is counted, and what an attempt leaves behind."""
+"""In-place resize as v1.36 decides it: what refuses first, what is counted, and what an attempt leaves behind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MANAGED = {"PodLevelResourceManagers": True, "InPlacePodVerticalScalingExclusive
 
 
 def some(cpu: str, memory: str = "1Gi") -> dict[str, Any]:
-    """Requests without limits: nobody's CPUs."""
+    """Requests without limits: no CPUs of its own."""
     return {"requests": {"cpu": cpu, "memory": memory}}
 
 
@@ -51,8 +51,8 @@ def running(*pods: Pod, on: Machine | None = None, quirks: bool = False, **field
 # What is counted
 
 
-def test_huge_pages_and_the_eviction_threshold_are_nobodys_memory() -> None:
-    """Of 32 GiB 4 are huge pages and one is kept free: the API server refuses more than 27, for everybody together."""
+def test_huge_pages_and_the_eviction_threshold_are_no_pods_memory() -> None:
+    """Of 32 GiB 4 are huge pages and one is kept free: the API server refuses more than 27, for all pods together."""
     settings = read_settings({"evictionHard": {"memory.available": "1Gi"}}, "kubelet")
     node = Node(settings, huge_machine())
     assert node.admit(pod("web", some("1"))).admitted
@@ -93,14 +93,14 @@ def test_overhead_counts_on_both_sides() -> None:
 
 
 def test_nothing_asked_for_fits_where_everything_is_taken() -> None:
-    """Pods that arrived with more CPU than there is keep nobody from more memory, who asks for no CPU."""
+    """Pods that arrived with more CPU than there is keep no pod from more memory that asks for no CPU."""
     node = running(pod("web", {"requests": {"memory": "1Gi"}}), pod("other", some("20")))
 
     assert resize(node, pod("web", {"requests": {"memory": "2Gi"}})).status is ResizeStatus.DONE
 
 
 def test_memory_that_no_recording_tells_is_not_compared() -> None:
-    """A machine that was recorded without its memory refuses nobody because of it."""
+    """A machine that was recorded without its memory refuses no pod because of it."""
     shape = Machine.from_vector({"cpus": [[0, 0, 0, 0, 0], [1, 1, 0, 0, 0]], "numa": [{"id": 0}]})
     node = running(pod("web", some("100m")), on=shape, reservedSystemCPUs="0")
 
@@ -109,7 +109,7 @@ def test_memory_that_no_recording_tells_is_not_compared() -> None:
 
 
 def given(cpu: str, containers: tuple[dict[str, Any], ...], name: str = "db") -> Pod:
-    """A pod with a budget of CPU and 8 GiB as the vectors give it: nobody has filled in the budget's huge pages."""
+    """A pod with a budget of CPU and 8 GiB as the vectors give it: the budget's huge pages are not filled in."""
     rows = [{"name": f"c{i}", "resources": resources} for i, resources in enumerate(containers)]
     return read_vector_pod({"uid": name, "name": name, "containers": rows, "resources": both(cpu, "8Gi")}, name)
 
@@ -131,7 +131,7 @@ def test_huge_pages_beside_a_budget_are_counted() -> None:
     )
 
 
-# Who refuses first
+# What refuses first
 
 
 def test_the_api_server_refuses_before_the_kubelet() -> None:
@@ -171,7 +171,7 @@ def test_the_managers_are_asked_before_the_room_beside_other_pods() -> None:
 
 
 def test_memory_alone_is_held_against_whole_cores_too() -> None:
-    """full-pcpus-only wants as many free cores as the container has already; who changes nothing is not asked."""
+    """full-pcpus-only wants as many free cores as the container has already; one that changes nothing is not asked."""
     node = running(pod("db", both("8")), cpuManagerPolicyOptions={"full-pcpus-only": "true"})
 
     answer = resize(node, pod("db", both("8", "2Gi")))
@@ -220,7 +220,7 @@ def test_memory_blocks_stay_where_the_gate_lets_memory_be_resized() -> None:
 
 
 @pytest.mark.parametrize("quirks", [False, True])
-def test_who_comes_to_ask_for_whole_cpus_gets_them(quirks: bool) -> None:
+def test_a_container_that_comes_to_ask_for_whole_cpus_gets_them(quirks: bool) -> None:
     """A half CPU more makes them exclusive; with quirks even while there is no room for the resize."""
     node = running(pod("db", both("1500m")), quirks=quirks, **GATE)
     done = resize(node, pod("db", both("2")))
@@ -236,7 +236,7 @@ def test_who_comes_to_ask_for_whole_cpus_gets_them(quirks: bool) -> None:
 
 @pytest.mark.parametrize(("quirks", "db", "pool"), [(False, "1,9", "0,2-8,10-15"), (True, "2,10", "0,3-8,11-15")])
 def test_a_pod_with_a_budget_keeps_what_it_has(quirks: bool, db: str, pool: str) -> None:
-    """Pod scope: v1.36.2 allocates such a pod once more, and what it had before is nobody's for ever."""
+    """Pod scope: v1.36.2 allocates such a pod once more, and what it had before has no owner ever again."""
     shape = {"topologyManagerPolicy": "best-effort", "topologyManagerScope": "pod"}
     node = running(
         pod("db", both("2", "2Gi"), resources=both("2", "2Gi")),

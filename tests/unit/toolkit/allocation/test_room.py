@@ -16,7 +16,7 @@ from toolkit.kubernetes.pod import Pod
 
 
 def some(cpu: str, memory: str = "1Gi", **more: str) -> dict[str, Any]:
-    """Requests without limits: nobody's CPUs."""
+    """Requests without limits: no CPUs of its own."""
     return {"requests": {"cpu": cpu, "memory": memory, **more}}
 
 
@@ -83,7 +83,7 @@ def test_init_containers_sidecars_overhead_and_budgets_count() -> None:
 
 
 def test_huge_pages_are_a_resource_of_their_own() -> None:
-    """The node has 2 GiB of 2 MiB and none of 1 GiB; their memory is nobody's as such."""
+    """The node has 2 GiB of 2 MiB and none of 1 GiB; their memory is no pod's as such."""
     huge = Machine.from_vector(
         {"cpus": [[0, 0, 0, 0, 0]], "numa": [{"id": 0, "memory": 4 * GIB, "hugepages": {"2Mi": 1024}}]}
     )
@@ -131,8 +131,8 @@ def test_the_recorded_managers_have_no_predicate() -> None:
     assert plan([pod("big", some("5000"))], config(), machine(), predicate=False).pods[0].admitted
 
 
-def test_memory_that_was_not_recorded_refuses_nobody() -> None:
-    """How much there is nobody knows; CPUs are counted all the same."""
+def test_memory_that_was_not_recorded_refuses_no_pod() -> None:
+    """How much there is is not known; CPUs are counted all the same."""
     bare = Machine.from_vector({"cpus": [[0, 0, 0, 0, 0]], "numa": [{"id": 0, "memory": 0}]})
 
     assert decided([pod("a", some("1", "1Ti")), pod("b", some("1"))], read_settings({}, "k"), bare) == [
@@ -141,8 +141,8 @@ def test_memory_that_was_not_recorded_refuses_nobody() -> None:
     ]
 
 
-def test_a_kubelet_that_reserves_more_does_not_admit_everybody_again() -> None:
-    """After a restart the pods are admitted in their order: who came last finds too little room."""
+def test_a_kubelet_that_reserves_more_does_not_admit_every_pod_again() -> None:
+    """After a restart the pods are admitted in their order: the one that came last finds too little room."""
     before = read_settings({"kubeReserved": {"cpu": "2"}}, "k")
     node = start_node(before, machine(), predicate=True)
     for one in (pod("first", some("7")), pod("last", some("7"))):

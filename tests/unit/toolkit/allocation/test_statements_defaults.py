@@ -77,7 +77,7 @@ def _starts(settings: NodeConfig) -> bool:
 
 
 def test_a_pods_pool_is_apart_from_slices_and_from_the_nodes_pool() -> None:
-    """NRM-35: what shares in the pod shares with nobody else."""
+    """NRM-35: what shares in the pod shares with no other."""
     made = plan([budget("4", both("2"), SHARED, SHARED), pod("web", SHARED)], config(**POD_SCOPE), machine())
     own, one, other = made.pods[0].containers
     assert one.cpus == other.cpus

@@ -124,7 +124,7 @@ def test_a_sidecars_part_of_the_budget_counts(cpu: str, memory: str, reason: str
     ids=["burstable", "cpu-only", "requests-only"],
 )
 def test_in_container_scope_each_container_must_be_guaranteed_itself(other: dict[str, Any]) -> None:
-    """NRM-25, KPL-5: of CPU and memory; the budget makes nobody exclusive and is not handed out."""
+    """NRM-25, KPL-5: of CPU and memory; the budget makes no container exclusive and is not handed out."""
     settings = config(**PLR | {"topologyManagerScope": "container"})
     made = plan([pod("mixed", both("2", "2Gi"), other, resources=BUDGET)], settings, machine()).pods[0]
     own, shared = made.containers

@@ -32,7 +32,7 @@ def caches() -> Machine:
 
 
 def test_what_no_container_asks_for_stays_reserved() -> None:
-    """Of a budget of four CPUs three are asked for: the fourth is the pod's, and nobody runs there."""
+    """Of a budget of four CPUs three are asked for: the fourth is the pod's, and no task runs there."""
     made = plan([budget("4", both("2"), both("1")), pod("web", SHARED)], config(**POD_SCOPE), machine())
     db = made.pods[0]
 

@@ -15,7 +15,7 @@ from toolkit.errors import ApplyError, InputError
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A root with the few files of /proc that tell who we are."""
+    """A root with the few files of /proc that say which process we are."""
     ours = f"{os.getpid()} (py test) S 1 " + " ".join(["0"] * 17) + " 4711 0"
     for name, text in (
         (f"proc/{os.getpid()}/stat", ours),
@@ -85,7 +85,7 @@ def test_a_directory_without_journal_is_unborn(root: Path) -> None:
     assert journal.read(directory) is None
 
 
-def test_pid_start_and_boot_decide_who_lives(root: Path, made: journal.Journal) -> None:
+def test_pid_start_and_boot_decide_which_run_lives(root: Path, made: journal.Journal) -> None:
     """The run lives while its pid has the same start time on the same boot."""
     assert made.alive(root)
     stat = root / f"proc/{os.getpid()}/stat"
@@ -112,7 +112,7 @@ def test_another_pid_namespace_is_judged_by_the_lock(root: Path, made: journal.J
 
 
 def test_a_lock_that_cannot_be_looked_at_is_held(made: journal.Journal) -> None:
-    """Who has no descriptor left must not take a run at work for a dead one, and clean it up."""
+    """A process without a descriptor left must not take a run at work for a dead one, and clean it up."""
     with few_descriptors(0):
         locked = journal._is_locked(made.directory / journal.JOURNAL)
     assert locked

@@ -1,4 +1,4 @@
-"""Who does not die is named: pid, name, state. Who could, if it had a CPU, has more time."""
+"""What does not die is named: pid, name, state. What could, if it had a CPU, has more time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolkit.host import procfs
 
 
 @pytest.fixture
-def nobody_kills(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks that SIGKILL does not end."""
     monkeypatch.setattr(kill, "_kill_once", lambda top: None)
 
@@ -31,9 +31,9 @@ def sleeper() -> Iterator[int]:
         process.kill()
 
 
-@pytest.mark.usefixtures("nobody_kills")
-def test_who_does_not_die_is_named(tmp_path: Path) -> None:
-    """A cgroup that lists us, and nobody who kills: the error says which process is left, and in which state."""
+@pytest.mark.usefixtures("nothing_is_killed")
+def test_what_does_not_die_is_named(tmp_path: Path) -> None:
+    """A cgroup that lists us, and nothing that kills: the error says which process is left, and in which state."""
     (tmp_path / "cgroup.procs").write_text(f"{os.getpid()}\n")
     with pytest.raises(ApplyError) as caught:
         kill.remove([tmp_path], deadline_s=0.0)
@@ -41,8 +41,8 @@ def test_who_does_not_die_is_named(tmp_path: Path) -> None:
     assert str(caught.value) == f"{tmp_path}: cannot be emptied within 0 s: {text}"
 
 
-@pytest.mark.usefixtures("nobody_kills")
-def test_who_sleeps_has_the_deadline_alone(tmp_path: Path, sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("nothing_is_killed")
+def test_what_sleeps_has_the_deadline_alone(tmp_path: Path, sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for something that may never come."""
     monkeypatch.setattr(kill, "STARVED", float("inf"))
     (tmp_path / "cgroup.procs").write_text(f"{sleeper}\n")
@@ -50,8 +50,8 @@ def test_who_sleeps_has_the_deadline_alone(tmp_path: Path, sleeper: int, monkeyp
         kill.kill([tmp_path], deadline_s=0.0)
 
 
-@pytest.mark.usefixtures("nobody_kills")
-def test_who_waits_for_a_cpu_has_more_time(tmp_path: Path, sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("nothing_is_killed")
+def test_what_waits_for_a_cpu_has_more_time(tmp_path: Path, sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of them is runnable: the deadline is over, and the wait goes on until all are gone."""
     listed = tmp_path / "cgroup.procs"
     listed.write_text(f"{sleeper}\n{os.getpid()}\n")

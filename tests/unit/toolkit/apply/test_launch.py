@@ -72,7 +72,7 @@ def test_a_cgroup_that_is_not_there_ends_the_start(tmp_path: Path) -> None:
     assert procfs.children(os.getpid()) == []
 
 
-def test_who_waits_for_a_toolkit_that_died_ends(tmp_path: Path) -> None:
+def test_what_waits_for_a_toolkit_that_died_ends(tmp_path: Path) -> None:
     """The end of the pipe is not the word to go on."""
     ran = tmp_path / "ran"
     done = subprocess.run([SHELL, "-c", launch._GATE, "sh", "touch", ran], stdin=subprocess.DEVNULL, check=False)
@@ -88,7 +88,7 @@ def test_a_command_that_does_not_exist_is_told_with_its_last_words(tmp_path: Pat
 
 
 def test_workers_are_counted_by_name(tmp_path: Path) -> None:
-    """A start is complete when as many children as asked for carry the name, whoever tells of them."""
+    """A start is complete when as many children as asked for carry the name, whatever tells of them."""
     with running(tmp_path, SHELL, "-c", "sleep 1000 & sleep 1000 & wait") as process:
         await_ready(process, tmp_path, "sleep", workers=2)
         with pytest.raises(ApplyError, match="2 of 3 tasks named 'sleep'"):

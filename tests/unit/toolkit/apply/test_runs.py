@@ -160,7 +160,7 @@ def test_kept_masks_must_be_what_was_written(root: Path) -> None:
 
 
 def test_a_run_of_one_hierarchy_turns_nothing_on(root: Path) -> None:
-    """On a v2 host whose root has every controller off they stay off for whoever needs an identity only; a sandbox
+    """On a v2 host whose root has every controller off they stay off for a run that needs an identity only; a sandbox
     turns on what it needs.
     """
     mounts = MOUNTS.splitlines()[2] + "\n"

@@ -8,7 +8,7 @@ from typing import Any
 Data = dict[str, Any]
 NAMES = ("claim", "from_claim", "to_claim")
 OUTSIDE = ("out_of_set_switches", "out_of_set_ns", "out_of_set_longest_ns", "out_of_set_samples")
-NOBODY = "nobody"
+ABSENT = "absent"
 
 
 def edits(data: Data, claims: list[str]) -> Iterator[tuple[str, Data]]:
@@ -53,7 +53,7 @@ def _of_row(row: Data, claims: list[str]) -> Iterator[tuple[str, Data]]:
         for less in _less(value):
             yield f".{name}: less", {**row, name: less}
         if name in NAMES and value:
-            yield from ((f".{name}: renamed", {**row, name: other}) for other in (*claims, NOBODY) if other != value)
+            yield from ((f".{name}: renamed", {**row, name: other}) for other in (*claims, ABSENT) if other != value)
         if name == "cpu":
             yield from ((f".{name}: another", {**row, name: other}) for other in (0, 1) if other != value)
         if name == "owner":

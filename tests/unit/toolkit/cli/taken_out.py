@@ -1,4 +1,4 @@
-"""A saved run from which somebody takes a claim out."""
+"""A saved run from which a claim was taken out."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_the_manifest_names_every_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_a_bundle_is_judged_as_its_run(tmp_path: Path, code: int) -> None:
-    """The same words and exit code; that nobody verified it is said."""
+    """The same words and exit code; that it was not verified is said."""
     escape = replace(use("db", 0, switches=1, run_ns=9, samples=0), out_of_set_switches=1, out_of_set_ns=9)
     found = balanced(evidence(cpu_use=(*evidence().cpu_use, escape))) if code else evidence()
     run = save_run(tmp_path / "run", claims=claim_set(), evidence=found)
@@ -226,7 +226,7 @@ def test_what_was_tampered_with_is_refused(tmp_path: Path, keys: Path, what: str
 
 
 def test_without_signers_a_changed_file_is_refused_too(tmp_path: Path, keys: Path) -> None:
-    """The manifest is held against the files whoever asks."""
+    """The manifest is held against the files whatever asks."""
     path = signed(tmp_path, keys)
     files = members(path)
     path.write_bytes(
@@ -481,7 +481,7 @@ def test_a_statement_says_what_is_waived_and_by_whom(tmp_path: Path) -> None:
 
 
 def test_a_stranger_s_name_is_no_markup(tmp_path: Path) -> None:
-    """Markdown that somebody hides in a name stays text."""
+    """Markdown that a name hides stays text."""
     claims, found = private()
     node = "x](http://evil) <script> | `"
     assert found.environment.identity is not None

@@ -110,7 +110,7 @@ def test_each_thing_that_breaks_isolation_is_found(
 
 @pytest.mark.parametrize("pods", ["kubelet/kubepods", "kubelet.slice/kubelet-kubepods.slice"])
 def test_the_pods_are_below_the_cgroup_root_of_the_configuration(root: Path, pods: str) -> None:
-    """Under both drivers. Another kubelet's pods are not this one's, and partitions of pods are nobody else's."""
+    """Under both drivers. Another kubelet's pods are not this one's, and partitions of pods are no other program's."""
     pod = f"{CGROUP}/{pods}/pod1/cpuset.cpus"
     write(root, {f"{CGROUP}/{pods}/cpuset.cpus.effective": "0-5", pod: "6-7", f"{pod}.partition": "root"})
     assert doctor(root) == (0, {})
@@ -250,7 +250,7 @@ def test_cpus_can_be_named_without_a_kubelet(root: Path) -> None:
 
 
 def test_what_is_not_known_is_no_empty_set(root: Path) -> None:
-    """Without a kubelet's configuration nobody says what is shared; without exclusive CPUs nothing says all is well."""
+    """Without a kubelet's configuration shared CPUs are not known; without exclusive CPUs nothing says all is well."""
     look = ("doctor", "--isolation", "--sysroot", root)
     named = pinproof(*look, "--exclusive", "6")
     assert named.stdout.startswith("Exclusive CPU 6, shared pool and reserved CPUs unknown (--exclusive).\n")
@@ -532,7 +532,7 @@ def test_a_kubelet_inside_another_program(root: Path) -> None:
 
 
 def test_a_field_that_is_none_is_said(root: Path) -> None:
-    """It changes nothing, so no promise breaks; who wrote it believes otherwise."""
+    """It changes nothing, so no promise breaks; the person who wrote it believes otherwise."""
     (root.parent / "kubelet.yaml").write_text(KUBELET + "reservedCpus: 0-4\nmemorySwap: {swapBehaviour: NoSwap}\n")
     ended = pinproof(
         *("doctor", "--isolation", "--sysroot", root, "--kubelet-config", root.parent / "kubelet.yaml", "--json")

@@ -92,7 +92,7 @@ def test_a_full_standard_error_stops_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("reader", ["left", "reads"])
 def test_a_remark_needs_no_reader(reader: str) -> None:
-    """The last line of a verb: who took the first lines and left has missed nothing, and the exit code stays."""
+    """The last line of a verb: a reader that left after the first lines has missed nothing, and the exit code stays."""
     program = "import sys; from toolkit.cli.ending import remark; remark('saved'); sys.exit(3)"
     read, write = os.pipe()
     if reader == "left":

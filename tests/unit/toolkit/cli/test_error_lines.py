@@ -100,7 +100,7 @@ def test_a_plan_keeps_to_the_width() -> None:
 
 
 @pytest.mark.parametrize(("no_color", "coloured"), [("1", False), ("", True)])
-def test_a_picture_has_no_colours_where_nobody_wants_them(
+def test_a_picture_has_no_colours_where_none_are_wanted(
     monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool
 ) -> None:
     """NO_COLOR, if not empty, holds on a terminal too."""

@@ -26,7 +26,7 @@ def test_a_subject_is_said_again_after_a_period(every_s: float, lines: int, caps
     assert len(capsys.readouterr().err.splitlines()) == lines
 
 
-def test_the_period_is_ten_seconds_unless_somebody_says_otherwise() -> None:
+def test_the_period_is_ten_seconds_unless_an_option_says_otherwise() -> None:
     """As documented."""
     assert EVERY_S == 10.0
     (option,) = [

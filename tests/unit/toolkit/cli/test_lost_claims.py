@@ -1,4 +1,4 @@
-"""Claims that somebody took out of a saved run: what is left passes, and the run does not."""
+"""Claims that were taken out of a saved run: what is left passes, and the run does not."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_what_the_next_look_excuses_is_no_line(watch: Watch) -> None:
 
 
 def test_a_lag_that_may_be_reconciled_is_no_line(watch: Watch) -> None:
-    """Until the bound nobody is late."""
+    """Until the bound no container is late."""
     late = node([(0, "0-3"), (20, "0-1"), (29, "0-1")], SAME, [(0, "0-3")])
     assert [watch.lines(late) for _ in range(4)] == [[]] * 4
 
@@ -127,7 +127,7 @@ def test_system_tasks_on_exclusive_cpus_are_a_line_with_what_is_new(machine: Wat
 
 
 def test_tasks_of_other_pods_are_a_line_when_no_start_of_a_container_explains_them(machine: Watch) -> None:
-    """A runtime may be at work in a cgroup that nobody knows yet: 27 s later it is known."""
+    """A runtime may be at work in a cgroup that is not known yet: 27 s later it is known."""
     found = [machine.lines(one) for one in ran(OwnerClass.FOREIGN_POD, (3, 4, 5, 6, 9))]
     text = "db: tasks of other pods on its CPU 2: hog {} ms"
     assert found == [[], [], [], [text.format("6")], [text.format("3")]]

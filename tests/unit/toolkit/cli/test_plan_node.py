@@ -90,7 +90,7 @@ def test_a_drop_in_directory_goes_over_the_file(pods: Path, tmp_path: Path) -> N
 
 
 def test_a_machine_that_was_saved_without_its_memory_is_named(pods: Path, tmp_path: Path) -> None:
-    """A kubelet keeps memory back by default: that of a machine that has none in its dump nobody can count."""
+    """A kubelet keeps memory back by default: that of a machine that has none in its dump cannot be counted."""
     bare = write(tmp_path / "bare", {f"{CPU}/online": "0-3", f"{NODE}/online": "0", **cpu(0, core=0), **cpu(1, core=1)})
     node(bare, 0, (0, 1), mem_kb=None)
     config = tmp_path / "config.yaml"

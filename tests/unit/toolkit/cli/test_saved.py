@@ -1,4 +1,4 @@
-"""Verdicts that somebody edited: judge, report and compare go by the evidence, and say so."""
+"""Verdicts that were edited: judge, report and compare go by the evidence, and say so."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_result_alone_is_taken_with_a_word(tmp_path: Path) -> None:
 
 
 def test_other_scenarios_are_refused_and_come_first(tmp_path: Path) -> None:
-    """Runs of different scenarios differ in everything: exit code 2; who insists reads it before the rest."""
+    """Runs of different scenarios differ in everything: exit code 2; a user who insists reads it before the rest."""
     one, two = saved(tmp_path / "one", evidence(), "quota"), saved(tmp_path / "two", evidence(), "memory")
 
     refused = CliRunner().invoke(compare, [str(one), str(two)])

@@ -1,4 +1,4 @@
-"""Evidence that somebody edited: what cannot be of one run, or of one watch, is not passed.
+"""Evidence that was edited: what cannot be of one run, or of one watch, is not passed.
 
 Recorded runs of a real machine are edited in every way that takes something away or calls it something else.
 """

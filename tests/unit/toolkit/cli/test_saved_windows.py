@@ -65,7 +65,7 @@ def test_other_verbs_take_it(run: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_window_that_is_gone_has_not_passed(run: Path, number: int) -> None:
-    """Whoever takes the failed window away gets no green run, wherever it was in the row."""
+    """A person who takes the failed window away gets no green run, wherever it was in the row."""
     shutil.rmtree(run / WINDOW.format(number))
     done = CliRunner().invoke(cli, ["judge", str(run), "--json"])
     result = json.loads(done.stdout)
@@ -85,7 +85,7 @@ def test_a_claim_that_no_window_has_any_more_has_not_passed(run: Path) -> None:
 
 
 def test_sums_behind_a_broken_link_are_not_lacking(run: Path) -> None:
-    """Without them nobody knows that the last windows are gone: they may be absent, but not unreadable."""
+    """Without them it is not known that the last windows are gone: they may be absent, but not unreadable."""
     shutil.rmtree(run / WINDOW.format(3))
     (run / "result.json").unlink()
     (run / "result.json").symlink_to("nowhere")

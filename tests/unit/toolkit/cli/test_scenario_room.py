@@ -38,7 +38,7 @@ def full(tmp_path: Path) -> Path:
     return tmp_path / "full.yaml"
 
 
-def test_plan_refuses_who_finds_no_room_and_says_why(full: Path, tmp_path: Path) -> None:
+def test_plan_refuses_a_pod_that_finds_no_room_and_says_why(full: Path, tmp_path: Path) -> None:
     """In the kubelet's words; on a machine with a CPU more the same pod is admitted."""
     answers = {}
     for count in (2, 3):

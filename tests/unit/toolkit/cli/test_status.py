@@ -1,4 +1,4 @@
-"""The one line for node-problem-detector: what the last window said, and that nobody knows where it says nothing."""
+"""The one line for node-problem-detector: what the last window said, and that it is not known where it says nothing."""
 
 from __future__ import annotations
 

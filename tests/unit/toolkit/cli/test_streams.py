@@ -22,7 +22,7 @@ COMMAND = [sys.executable, "-m", "toolkit"]
 
 
 def test_a_full_disk_behind_standard_output() -> None:
-    """What cannot be written is told in one line; a result that nobody got is not a success."""
+    """What cannot be written is told in one line; a result that was not delivered is not a success."""
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*COMMAND, "rules"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
 
@@ -80,7 +80,7 @@ def test_a_reader_that_leaves() -> None:
 
 @pytest.mark.parametrize("streams", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams(streams: str) -> None:
-    """A stream that the caller closed is none that we trip over, or write somebody's file by."""
+    """A stream that the caller closed is none that we trip over, or through which we write another file."""
     done = subprocess.run(
         ["sh", "-c", f'"$@" {streams}', "sh", *COMMAND, "explain", "noise"], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Who follows a node and who observes it read control files through the same descriptors."""
+"""What follows a node and what observes it read control files through the same descriptors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody's work that begins while scenarios are run: no more are started, and what was judged stays."""
+"""Work of the node that begins while scenarios are run: no more are started, and what was judged stays."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_machine_that_stays_free_is_looked_at_before_each(
     assert (ended.exit_code, node.ran, node.looked) == (0, list(NAMES), len(NAMES))
 
 
-def test_who_insists_goes_on_while_its_cpus_have_no_owner(
+def test_a_user_who_insists_goes_on_while_the_cpus_have_no_owner(
     node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """``--on-live-node``: the pod's CPU was free when the first scenario ran, so it is loaded."""

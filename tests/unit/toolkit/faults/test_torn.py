@@ -54,7 +54,7 @@ def test_a_kubelet_refuses_it(tear: Tear) -> None:
 
 
 def test_nothing_to_tear() -> None:
-    """A pool that nobody took from cannot be torn, and neither can what is no checkpoint."""
+    """A pool that nothing was taken from cannot be torn, and neither can what is no checkpoint."""
     empty = write_cpu_checkpoint(CpuState(policy_name="static", default=CpuSet.parse("0-3")), pod_level=False)
     with pytest.raises(InputError, match="no container owns CPUs"):
         torn(empty, Tear.LEAKED, "file")

@@ -62,7 +62,7 @@ def session(
     """Return a session of a node. :param fails: the rule that failed in its first scenario."""
     base = recorded()
     stated = {"node": node, "machine": hashlib.sha256(node.encode()).hexdigest()[:16], "boot_id": f"boot of {node}"}
-    whose = replace(base.identity, **{**stated, "hardware": hardware or base.identity.hardware, **identity})
+    identity_of = replace(base.identity, **{**stated, "hardware": hardware or base.identity.hardware, **identity})
     done = base.scenarios if scenarios is None else base.scenarios[:scenarios]
     first = done[0]
     if fails:
@@ -73,7 +73,7 @@ def session(
     return replace(
         base,
         started_at=at(age_s + base.duration_s),
-        identity=whose,
+        identity=identity_of,
         outcome=Outcome.FAILED if fails else Outcome.PASSED,
         scenarios=(first, *done[1:]),
         cmdline=base.cmdline if cmdline is None else cmdline,

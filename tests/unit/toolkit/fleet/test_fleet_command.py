@@ -99,7 +99,7 @@ def test_a_record_that_says_passed_needs_its_evidence(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_a_hosts_name_is_no_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever stands among the results may name one host."""
+    """A user in the folder of the results may name one host."""
     save(tmp_path, "a", session("a"))
     monkeypatch.chdir(tmp_path)
 
@@ -138,7 +138,7 @@ def test_an_accepted_outcome_stays_what_it_is(tmp_path: Path) -> None:
     assert pinproof("fleet", tmp_path, "--accept", "failed").exit_code == 2
     save(tmp_path, "bad", session("bad", fails="cpuset-containment"))
     assert asked(tmp_path, "--accept", "undecided", "--accept", "died")[0] == 1
-    assert asked(tmp_path / "bad", "--expect", "nobody", "--accept", "never")[0] == 1
+    assert asked(tmp_path / "bad", "--expect", "absent", "--accept", "never")[0] == 1
 
 
 @pytest.mark.parametrize("inventory", ["worker-1", "worker-1.example.com"])
@@ -171,7 +171,7 @@ def test_a_host_with_and_without_its_domain_is_one(tmp_path: Path, inventory: st
 def test_a_name_that_may_be_two_hosts_is_not_guessed(
     tmp_path: Path, inventory: str, names: list[str], said: str | None
 ) -> None:
-    """It has a row of its own, which says so; nobody's result makes an expected host green."""
+    """It has a row of its own, which says so; no other's result makes an expected host green."""
     for name in names:
         save(tmp_path, f"job-{name}", session(name))
 
@@ -427,7 +427,7 @@ def test_judging_again_does_not_trust_a_result(tmp_path: Path) -> None:
     assert again[1]["nodes"] == answer["nodes"]
     assert {path: path.stat().st_mtime_ns for path in cache.iterdir()} == kept
     assert len(kept) == 1
-    # What somebody wrote into the cache is judged anew; so is evidence that changed by a byte.
+    # What was written into the cache is judged anew; so is evidence that changed by a byte.
     next(iter(kept)).write_text("[]\n{}")
     assert asked(tmp_path / "r", "--judge", "--cache", cache)[1]["nodes"] == answer["nodes"]
     with (run / "claims.json").open("a") as file:
@@ -446,7 +446,7 @@ def test_a_session_whose_runs_are_gone_is_not_green_when_judged(tmp_path: Path) 
 
 
 def test_what_is_new_since_the_last_answer(tmp_path: Path) -> None:
-    """Who became worse and better, which rule on which class, who is new and who is gone."""
+    """Which node became worse and better, which rule on which class, which is new and which is gone."""
     for name in ("same", "breaks", "gone"):
         save(tmp_path, name, session(name))
     save(tmp_path, "heals", session("heals", fails="quota-free"))
@@ -531,7 +531,7 @@ def test_outliers_within_a_class(tmp_path: Path) -> None:
 
 
 def test_holes_of_a_class(tmp_path: Path) -> None:
-    """Scenarios that only other classes ran, and rules that nobody judged."""
+    """Scenarios that only other classes ran, and rules that were never judged."""
     save(tmp_path, "a", session("a"))
     save(tmp_path, "b", session("b", hardware=LARGE, scenarios=3))
 
@@ -611,7 +611,7 @@ def test_markdown_fits_a_pull_request(tmp_path: Path) -> None:
 
 
 def test_the_textfile_counts_by_outcome_and_class(tmp_path: Path) -> None:
-    """And says who is expected, and missing."""
+    """And says which nodes are expected, and missing."""
     save(tmp_path, "a", session("a"))
     save(tmp_path, "b", session("b", hardware=LARGE, fails="cpuset-containment"))
 

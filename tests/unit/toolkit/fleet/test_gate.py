@@ -1,4 +1,4 @@
-"""The gate over groups of runs: what can be compared, what is red, what is only suspect, and what nobody can know."""
+"""The gate over groups of runs: what can be compared, what is red, what is only suspect, and what cannot be known."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ EVEN, ODD, LATER = range(0, 20, 2), range(1, 20, 2), range(100, 110)
 
 
 def test_one_run_each_is_judged_by_its_verdicts() -> None:
-    """Measures are shown, and it is said why nobody can judge them."""
+    """Measures are shown, and it is said why they cannot be judged."""
     found = gate([observed(0)], [observed(1, "node1", measured(scenario(), usage_cpus=0.1))])
 
     assert (found.outcome, found.regressed) == (Outcome.PASSED, False)

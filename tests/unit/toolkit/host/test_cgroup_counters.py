@@ -90,7 +90,7 @@ def test_a_long_list_is_read_to_its_end(v2: Hierarchy, monkeypatch: pytest.Monke
 
 
 def test_what_others_said_is_forgotten(hybrid: Hierarchy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a cgroup the last reading alone is known, and only as long as somebody watches it."""
+    """Of a cgroup the last reading alone is known, and only as long as it is watched."""
     monkeypatch.setattr(kept_files, "_is_cgroup", lambda _folder: True)
     with KeptFiles() as kept:
         counters = cgroupfs.CpuCounters(hybrid, kept)

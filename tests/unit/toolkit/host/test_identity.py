@@ -17,7 +17,7 @@ from toolkit.model.topology import Cpu, NumaNode, Topology
 
 
 def test_every_fact(tmp_path: Path) -> None:
-    """Each comes from its file, or from whoever starts pinproof; the machine's own id never leaves it."""
+    """Each comes from its file, or from the user who starts pinproof; the machine's own id never leaves it."""
     write(tmp_path, {**cpu(0), "etc/machine-id": "4711aa\n", "proc/sys/kernel/hostname": "node-7\n"})
     write(tmp_path, {"proc/sys/kernel/random/boot_id": "b0", "proc/sys/kernel/numa_balancing": "1"})
     write(tmp_path, {"proc/version": "Linux version 6.1.0-9 (a@b) (gcc (x) 12) #1 SMP Debian 6.1.27-1 (2023)\n"})

@@ -85,7 +85,7 @@ def test_a_file_is_opened_once(opened: Opened) -> None:
 
 
 def test_a_round_opens_nothing_that_a_round_before_opened(opened: Opened, tmp_path: Path) -> None:
-    """Neither the witness of control files nor who follows the node, which share them."""
+    """Neither the witness of control files nor what follows the node: they share them."""
     hierarchy = Hierarchy(root=tmp_path, mode=Mode.V2, unified=tmp_path)
     with KeptFiles() as kept:
         known = KnownFiles(hierarchy, kept)
@@ -175,7 +175,7 @@ def test_one_file_of_many_folders_is_read_as_each_alone(opened: Opened, dead: se
 
 
 def test_files_of_several_folders_are_read_together_while_all_are_open(opened: Opened, dead: set[int]) -> None:
-    """Nothing is opened for it, and what is gone, closed or not there is left to who reads each folder."""
+    """Nothing is opened for it, and what is gone, closed or not there is left to the reader of each folder."""
     names = [str(number) for number in range(GROUPS_AT_ONCE)]
     folders = [opened.folder.with_name(name) for name in names]
     for folder in folders:
@@ -214,7 +214,7 @@ def test_files_of_several_folders_are_read_together_while_all_are_open(opened: O
 
 @pytest.mark.parametrize("how", ["renew", "inode", "forget"])
 def test_a_name_that_is_another_folder_s_now(opened: Opened, how: str) -> None:
-    """Of a v1 cgroup that is renamed the kernel reports nothing to who has its files open."""
+    """Of a v1 cgroup that is renamed the kernel reports nothing to a reader that has its files open."""
     with KeptFiles() as kept:
         kept.read(str(opened.folder), NAMES)
         opened.folder.rename(opened.folder.with_name("before"))
@@ -264,7 +264,7 @@ def test_others_are_opened_each_time(
         assert opened.opens() == 4 - count
 
 
-def test_nobody_asks_for_others_any_more(opened: Opened) -> None:
+def test_what_is_not_asked_for_any_more_is_closed(opened: Opened) -> None:
     """They are closed."""
     with KeptFiles() as kept:
         kept.read(str(opened.folder), NAMES)
@@ -276,7 +276,7 @@ def test_nobody_asks_for_others_any_more(opened: Opened) -> None:
 
 
 def test_elsewhere_nothing_stays_open(tmp_path: Path) -> None:
-    """A file of a disk that is replaced under its name is another one, and nobody says so."""
+    """A file of a disk that is replaced under its name is another one, and nothing says so."""
     (tmp_path / "cpu.max").write_text("1 2\n")
     with KeptFiles() as kept:
         assert kept.read(str(tmp_path), ["cpu.max"]) == [b"1 2\n"]

@@ -17,7 +17,7 @@ _PR_CAPBSET_DROP, _CAP_SYS_RESOURCE = 24, 24
 
 
 def _limited(before: tuple[int, int]) -> None:
-    """Set the limit; what is run next may not raise it beyond the hard one, whoever runs this test."""
+    """Set the limit; what is run next may not raise it beyond the hard one, whichever user runs this test."""
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
     ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, _CAP_SYS_RESOURCE, 0, 0, 0)
 

@@ -92,7 +92,7 @@ LONG_S = PINNED_NS / 1e9 + 1
 def test_what_a_runtime_allocated_before_it_joined_is_not_the_containers(
     tmp_path: Path, name: str, age_s: float, pages: str, joining: int
 ) -> None:
-    """It goes when the runtime becomes the program. The name counts for a moment only, and for nobody else's pages."""
+    """It goes when the runtime becomes the program. The name counts for a moment only, and for its own pages alone."""
     process(tmp_path, name, age_s, pages)
     found = read_pages("db", [1, 2], tmp_path, CpuSet.parse("1"))
 

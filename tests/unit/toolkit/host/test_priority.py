@@ -42,7 +42,7 @@ def test_every_thread_has_it_and_no_child(arguments: str) -> None:
 
 
 def test_nothing_asked_for_changes_nothing() -> None:
-    """Whoever started it with a priority keeps that."""
+    """A priority that it was started with stays."""
     before = os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)
     Priority().apply()
     assert (os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)) == before

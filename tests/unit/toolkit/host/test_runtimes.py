@@ -89,7 +89,7 @@ def test_an_unknown_runtime_is_refused() -> None:
 
 
 def test_a_runtime_is_one_row() -> None:
-    """No module but the table names a runtime that has a program: who adds one touches one line."""
+    """No module but the table names a runtime that has a program: a developer who adds one touches one line."""
     project = Path(__file__).resolve().parents[4]
     programs = re.compile("|".join(f"[\"']{kind.program}[\"']" for kind in RUNTIMES.values() if kind.program))
     sources = (path for folder in ("toolkit", "probes", "validators") for path in (project / folder).rglob("*.py"))

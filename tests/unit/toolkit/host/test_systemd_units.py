@@ -1,4 +1,4 @@
-"""Who manages a cgroup: a unit's name is not enough where systemd's mark can be read."""
+"""What manages a cgroup: a unit's name is not enough where systemd's mark can be read."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_a_marked_scope_is_systemds(tmp_path: Path, attribute: str) -> None:
     assert read_manager(found, SCOPE, SCOPE[1:]) is CgroupManager.SYSTEMD
 
 
-def test_other_names_are_nobodys_units(tmp_path: Path) -> None:
-    """A plain directory is whoever's wrote it; a child of a scope is not the scope."""
+def test_other_names_are_no_units(tmp_path: Path) -> None:
+    """A plain directory is its writer's; a child of a scope is not the scope."""
     for cgroup in ("/kubepods/poda/db", f"{SCOPE}/container", "/a.scopes"):
         assert read_manager(hierarchy(tmp_path), cgroup, cgroup[1:]) is CgroupManager.CGROUPFS
 

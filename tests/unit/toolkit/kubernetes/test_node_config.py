@@ -155,7 +155,7 @@ def test_durations() -> None:
     ],
 )
 def test_gates_that_a_kubelet_refuses(given: dict[str, bool], problem: str | None) -> None:
-    """Names that nobody knows (misspelt, or gone since), locked gates and missing dependencies stop the start."""
+    """Names that no release knows (misspelt, or gone since), locked gates and missing dependencies stop the start."""
     assert FeatureGates(given).problem() == problem
 
 

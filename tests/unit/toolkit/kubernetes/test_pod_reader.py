@@ -197,5 +197,5 @@ def test_bad_manifests_are_refused_in_one_line(document: object, problem: str) -
     ],
 )
 def test_what_the_api_takes_is_taken(document: dict[str, Any]) -> None:
-    """Bounds that are reached, and an init container's limit, which nobody holds against the pod's."""
+    """Bounds that are reached, and an init container's limit, which nothing holds against the pod's."""
     assert read_pod(document, "pod.yaml").invalid == ""

@@ -53,7 +53,7 @@ A_SERIES = re.compile(r"(?:[<>=]=?|:|since=|until=)\s*\(1, [1-9]\d\)")
     ids=lambda value: value.name if isinstance(value, Behaviour) else "",
 )
 def test_a_row_answers_for_each_series(row: Behaviour, answers: dict[Series, bool | None]) -> None:
-    """Of a series that is not known nobody knows it; what a kubelet is at least may decide."""
+    """Of a series that is not known it is not known; what a kubelet is at least may decide."""
     assert {series: row.of(series) for series in answers} == answers
     assert row.of(None) is None
 
@@ -84,7 +84,7 @@ def test_every_row_has_a_source_and_a_place_in_time() -> None:
 
 
 def test_no_other_module_compares_series() -> None:
-    """Whoever depends on a release asks a row."""
+    """A module that depends on a release asks a row."""
     found = [
         f"{path.relative_to(SOURCES)}: {line.strip()}"
         for path in sorted(SOURCES.rglob("*.py"))

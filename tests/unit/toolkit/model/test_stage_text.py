@@ -65,7 +65,7 @@ def test_what_is_read_back_is_what_its_file_says(value: Words) -> None:
 
 @pytest.mark.parametrize("value", [Words(many=10**77), Words(part=float("inf")), Words(part=float("nan"))])
 def test_what_a_reader_of_the_file_refuses_is_not_read_back(value: Words) -> None:
-    """A number that is none, or of more digits than any: nobody is to judge what others cannot."""
+    """A number that is none, or of more digits than any: no version is to judge what others cannot."""
     assert written(value, SCHEMA).read(Words) is None
 
 
@@ -86,7 +86,7 @@ def test_a_text_of_something_else_is_not_read_back() -> None:
     assert StageText(schema=SCHEMA, body=b"{").read(Words) is None
 
 
-def test_a_large_text_is_copied_by_nobody(tmp_path: Path) -> None:
+def test_a_large_text_is_never_copied(tmp_path: Path) -> None:
     """It is written, read back and saved; in between only the value that was read is made."""
     size = 8 << 20
     value = Words(words="x" * size)

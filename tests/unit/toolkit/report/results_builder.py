@@ -47,12 +47,12 @@ def broken() -> Evidence:
     """An escape by a thread with a hostile name, and a blind spot."""
     row = use("db", 0, switches=3, run_ns=41_200, samples=0)
     row = replace(row, out_of_set_switches=3, out_of_set_ns=41_200, out_of_set_longest_ns=30_100)
-    who = Offender(
+    offender = Offender(
         claim="db", tid=4711, comm=EVIL, cpu=0, first_at_ns=1_200_000, total_ns=41_200, longest_ns=30_100, switches=3
     )
     return healthy(
         cpu_use=(*healthy().cpu_use, row),
-        offenders=(who,),
+        offenders=(offender,),
         coverage=coverage(lost_events=3, blind_spots=("CPUs 4-7 are nohz_full " + "and so on " * 20,)),
     )
 

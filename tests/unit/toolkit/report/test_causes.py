@@ -151,7 +151,7 @@ def test_failures_that_measured_differently_are_told_each() -> None:
     assert len(causes(found)) == len(found)
 
 
-def test_all_are_named_where_somebody_asks() -> None:
+def test_all_are_named_where_an_option_asks() -> None:
     """``--verbose``: each rule and subject, and the threads."""
     text = text_of(*edited(), verbose=True)
     assert all(f"sh (70{number})" in text for number in range(10))

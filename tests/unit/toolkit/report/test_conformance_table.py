@@ -74,7 +74,7 @@ def test_why_something_did_not_pass_is_told() -> None:
 
 
 def test_nothing_judged_is_said() -> None:
-    """All skipped ends with 0 as documented, but nobody may read it as proof."""
+    """All skipped ends with 0 as documented, but no reader may take it as proof."""
     assert render_conformance([scenario("a", SKIPPED, "x")], 1).endswith("nothing was judged on this machine.")
 
 
@@ -86,7 +86,7 @@ def test_a_stranger_cannot_steer_the_terminal() -> None:
 
 
 def test_repeated_runs_are_told() -> None:
-    """Who reads a green table learns that the machine was too busy at first, and for what."""
+    """A person who reads a green table learns that the machine was too busy at first, and for what."""
     result = replace(scenario("quota", PASSED, "ok", PASSED), repeated=("quota-throttling a/b: too busy", "again"))
 
     text = render_conformance([result], 10.0)

@@ -155,7 +155,7 @@ def test_a_lane_has_the_bins_of_the_timeline() -> None:
     assert "used 8000 ms, at most 0.80 CPUs" in label.text
 
 
-def test_who_took_the_time_is_named() -> None:
+def test_what_took_the_time_is_named() -> None:
     """Over all CPUs, the most of it first; where no wait was told the sum of the kernel stands alone."""
     delays = [
         Delay(claim="db", cpu=cpu, wait_ns=19_000_000, preempted_ns=19_000_000, longest_ns=4_000_000) for cpu in (2, 3)

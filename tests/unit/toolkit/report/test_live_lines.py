@@ -65,7 +65,7 @@ def test_an_escape_over_many_cpus_is_one_line() -> None:
     assert pending.lines() == ("db: 41 threads on CPUs 1,3-130, 129 ms outside its CPUs",)
 
 
-def test_threads_that_nobody_named_are_counted_by_their_switches() -> None:
+def test_threads_without_a_name_are_counted_by_their_switches() -> None:
     """Where the kernel reported no thread the line says how often tasks were switched there."""
     pending = Pending()
     pending.take_new(replace(escaped(3, 2), offenders=()))
@@ -164,7 +164,7 @@ def test_the_top_system_tasks_on_exclusive_cpus_are_named() -> None:
     assert pending.lines() == (f"db: system tasks on its CPU {cpu}: cron 7 ms, sshd 5 ms, b 2 ms and 1 more",)
 
 
-def test_whose_cpus_are_exclusive_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_owners_of_exclusive_cpus_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the end of a window of hundreds of claims, not once for each of them."""
     counts = list[int]()
     real = ClaimSet.exclusive_cpus

@@ -41,7 +41,7 @@ def test_server() -> None:
 
 
 def test_a_silent_client_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever connects and says nothing is let go of; others are served meanwhile."""
+    """A client that connects and says nothing is let go of; others are served meanwhile."""
     monkeypatch.setattr(metrics_server, "REQUEST_TIMEOUT_S", 0.5)
     with MetricsServer(claim_set, state_now, "127.0.0.1", 0) as server:
         address = ("127.0.0.1", server.port or 0)
@@ -63,7 +63,7 @@ def test_ipv6() -> None:
 
 
 def test_no_port_no_server() -> None:
-    """Without a port nothing is served and nobody looks."""
+    """Without a port nothing is served and nothing looks."""
     with MetricsServer(claim_set, state_now) as server:
         assert server.port is None
 
@@ -120,7 +120,7 @@ def test_many_silent_clients_leave_room(capfd: pytest.CaptureFixture[str]) -> No
 def test_what_is_no_request(
     request_line: bytes, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It is answered or dropped without a word in the log; who resets the connection is no word worth, too."""
+    """It is answered or dropped without a word in the log; so is a client that resets the connection."""
     monkeypatch.setattr(metrics_server, "REQUEST_TIMEOUT_S", 0.3)
     with MetricsServer(claim_set, state_now, "127.0.0.1", 0) as server:
         address = ("127.0.0.1", server.port or 0)

@@ -80,7 +80,7 @@ def named(name: str) -> Evidence:
         use("db", 0, switches=3, run_ns=41_200, samples=0),
         out_of_set_switches=3, out_of_set_ns=41_200, out_of_set_longest_ns=30_100,
     )  # fmt: skip
-    who = Offender(
+    offender = Offender(
         claim="db", tid=4711, comm=name, cpu=0, first_at_ns=1, total_ns=41_200, longest_ns=30_100, switches=3
     )
     guest = Intruder(
@@ -90,7 +90,7 @@ def named(name: str) -> Evidence:
     masks = tuple(replace(mask, comm=name, cpus_allowed=cpus("0-3")) for mask in PLAIN.thread_masks)
     return evidence(
         cpu_use=(*PLAIN.cpu_use, row),
-        offenders=(who,),
+        offenders=(offender,),
         intruders=(guest,),
         thread_masks=masks,
         coverage=coverage(lost_events=1, blind_spots=(f"a thread {name} was not seen",)),
@@ -103,7 +103,7 @@ def result_of(name: str) -> Result:
     """Every rule's verdicts, and one about a subject of that name."""
     found = named(name)
     verdicts = judge(claim_set(claim_db(), claim_web()), found)
-    own = Verdict(rule="noise", subject=name, outcome=Outcome.FAILED, reason=f"task {name} ran", measures={"who": name})
+    own = Verdict(rule="noise", subject=name, outcome=Outcome.FAILED, reason=f"task {name} ran", measures={"of": name})
     return make_result(found, (*verdicts, own), unknown=None)
 
 
@@ -182,13 +182,13 @@ def test_values_come_back_through_their_files(name: bytes) -> None:
 def test_formats_are_read_back(name: bytes) -> None:
     """JSON, JUnit XML and Prometheus text give the spelling back, and it the bytes."""
     spelt = names.shown(name)
-    offenders = [who for one in json.loads(RENDERINGS["report json"](spelt))["verdicts"] for who in one["offenders"]]
+    offenders = [row for one in json.loads(RENDERINGS["report json"](spelt))["verdicts"] for row in one["offenders"]]
     suite = ElementTree.fromstring(RENDERINGS["report junit"](spelt))
     subjects = {case.get("name") for case in suite.iter("testcase")}
     families = text_string_to_metric_families(metrics(spelt))
     labels = {sample.labels.get("claim") for family in families for sample in family.samples}
 
-    assert name in {names.raw(who["comm"]) for who in offenders}
+    assert name in {names.raw(row["comm"]) for row in offenders}
     assert spelt in subjects
     assert spelt in labels
 

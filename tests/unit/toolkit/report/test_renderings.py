@@ -24,7 +24,7 @@ from validators.registry import judge
 
 
 def test_the_sentence() -> None:
-    """A healthy run says what no other tool can: how complete, who stayed where, what was throttled to what."""
+    """A healthy run says what no other tool can: how complete, what stayed where, what was throttled to what."""
     assert summary(result_of(healthy())) == (
         "For 10.0 s, 1,204,331 of the kernel's 1,204,331 context switches were judged, 0 were lost. "
         "No task of `db` ran outside CPUs 2-3, no task of `web` ran outside CPU 1, "

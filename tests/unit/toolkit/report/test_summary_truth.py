@@ -49,7 +49,7 @@ CALLED = {
 
 
 def said(found: Evidence, claims: ClaimSet = CLAIMS) -> str:
-    """The sentence of rules that say who was where, before anybody doubts the evidence."""
+    """The sentence of rules that say which task was where, before the evidence is doubted."""
     verdicts = [v for rule in (cpuset_containment, reserved_cpus, exclusive_cpus) for v in rule.check(claims, found)]
     return summary(make_result(found, tuple(verdicts), unknown=None))
 
@@ -67,20 +67,20 @@ def test_containers_of_one_pod_share_its_cpus_and_both_are_named() -> None:
 
 
 def test_a_claim_that_did_not_run_there_is_not_named() -> None:
-    """`db/b` may use the CPUs but slept: the evidence names nobody but `db/a`, for both claims."""
+    """`db/b` may use the CPUs but slept: the evidence names none but `db/a`, for both claims."""
     text = said(evidence(cpu_use=(use("db/a", 2),)))
 
     assert "hosted only `db/a`." in text
     assert "`db/b`" not in text
 
 
-def test_nobody_at_all() -> None:
+def test_no_task_at_all() -> None:
     """An idle machine: the CPUs hosted no task, not the claim's."""
     assert "hosted no task" in said(evidence(cpu_use=(use("web", 0),)))
 
 
 def test_a_start_on_a_foreign_cpu_breaks_nothing_and_is_not_hidden() -> None:
-    """Time of a transition is nobody's fault; a sentence with "only" and "no" in it says that it was there."""
+    """Time of a transition is no fault; a sentence with "only" and "no" in it says that it was there."""
     moving = use("web", 2, switches=1, run_ns=900_000, samples=0, transition_switches=1, transition_ns=900_000)
     claims = replace(CLAIMS, reserved_cpus=cpus("2"), strict_reservation=True)
     text = said(evidence(cpu_use=(use("db/a", 3), use("web", 0), moving)), claims)
@@ -90,7 +90,7 @@ def test_a_start_on_a_foreign_cpu_breaks_nothing_and_is_not_hidden() -> None:
     assert "no workload ran on reserved CPU 2 but 0.9 ms of `web` before its present set held" in text
 
 
-def test_without_a_pods_root_nobody_is_called_a_system_task() -> None:
+def test_without_a_pods_root_nothing_is_called_a_system_task() -> None:
     """A task without a claim may then be a pod's."""
     found = evidence(cpu_use=(use("db/a", 2),), intruders=(guest(OwnerClass.SYSTEM, 5_000_000),))
 
@@ -170,8 +170,8 @@ def check(verdict: Verdict, rows: list[CpuUse], guests: list[Intruder]) -> None:
         if one.cpu in (2, 3):
             times[CALLED[one.owner]] += one.total_ns
     text = str(verdict.measures["hosted"])
-    told = {who: time for time, who in re.findall(r"([\d.e+]+ [mu]s) of (.+?)(?=, | and |$)", _split(text))}
-    assert told == {_split(who): milliseconds(ns) for who, ns in times.items()}
+    told = {name: time for time, name in re.findall(r"([\d.e+]+ [mu]s) of (.+?)(?=, | and |$)", _split(text))}
+    assert told == {_split(name): milliseconds(ns) for name, ns in times.items()}
     assert set(re.findall(r"(?:only |, |and )`([^`]+)`", text)) == names
     assert text in verdict.reason
     sentence = summary(make_result(evidence(), (verdict,), unknown=None))

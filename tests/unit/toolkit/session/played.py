@@ -11,7 +11,7 @@ from toolkit.session.engine.composing import Observed
 
 
 class Clock:
-    """Time that passes when somebody waits."""
+    """Time that passes when something waits."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0

@@ -1,4 +1,4 @@
-"""What is said of a saved run is said by one function, whoever asks: the command line prints it and adds nothing."""
+"""What is said of a saved run is said by one function, whatever asks: the command line prints it and adds nothing."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def pairs(number: int, mapping: Mapping[str, str]) -> bytes:
 def container(
     id_: str, sandbox: str, name: str, own: Mapping[str, str], secret: str = "secret", *, state: int = 1
 ) -> bytes:
-    """One entry of ListContainers, with an annotation and a field that nobody knows yet. :param state: 1 is running."""
+    """One entry of ListContainers, with an annotation and a field of a later version. :param state: 1 is running."""
     return (
         field(1, id_)
         + field(2, sandbox)

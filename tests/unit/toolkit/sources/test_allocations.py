@@ -31,8 +31,8 @@ def reasons(files: Files) -> dict[str, str]:
     return {row["part"]: row["reason"] for row in document(files)["missing"]}
 
 
-def test_edited_values_under_the_old_checksum_are_nobodys_word() -> None:
-    """They raised a false alarm about limits that nobody had allocated; each file is one line."""
+def test_edited_values_under_the_old_checksum_are_no_kubelets_word() -> None:
+    """They raised a false alarm about limits that were never allocated; each file is one line."""
     files = capture("D-4")
     before = rows(files)
     for file in (ALLOCATED, ACTUATED):

@@ -161,7 +161,7 @@ def test_an_older_kubelet_has_no_file_of_allocations() -> None:
 
 @pytest.mark.parametrize("text", [None, b"", b"\xff\x00\xfe", b"nonsense\n"])
 def test_without_the_machine_no_node_of_memory_is_right(text: bytes | None) -> None:
-    """CPUs and memory of this container are on different nodes, and nobody can see that."""
+    """CPUs and memory of this container are on different nodes, and that cannot be seen."""
     files = capture("B1-4")
     assert outcome(files, "layers-agree", GF) == "failed"
     files.pop("sysfs.txt")
@@ -204,7 +204,7 @@ def test_a_text_that_is_no_list_of_cpus_is_named(source: str) -> None:
 
 
 def test_a_cgroup_that_the_runtime_does_not_list_is_named() -> None:
-    """Whoever it is was promised something, and nobody says what."""
+    """Whatever it is was promised something, and nothing says what."""
     files = capture("B1-4")
     assert "names" not in reasons(files)
     ident = rows(files)[BU]["id"]

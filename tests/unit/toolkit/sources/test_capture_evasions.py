@@ -1,4 +1,4 @@
-"""Public captures in which somebody evades a promise, or hides: no healthy node says that, and it must be reported."""
+"""Public captures in which a pod evades a promise, or hides: no healthy node says that, and it must be reported."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rename(files: Files, name: str, comm: str) -> None:
 
 @pytest.mark.parametrize("start", ["B1-3", "D-4"])
 @pytest.mark.parametrize("name", [BU, "bu-node1/(pod)"])
-def test_a_burst_that_nobody_asked_for_is_reported(start: str, name: str) -> None:
+def test_a_burst_that_was_not_asked_for_is_reported(start: str, name: str) -> None:
     """No kubelet sets one: with it a container uses more than its quota. On v1 and v2."""
     files = capture(start)
     base = failed(files)
@@ -72,7 +72,7 @@ def add_pod(files: Files, uid: str, annotations: dict[str, str]) -> None:
     ],
 )
 def test_a_pod_cannot_take_another_ones_uid(annotations: dict[str, str]) -> None:
-    """Whoever may make a pod writes its annotations: the hash there is no claim on another pod's promise."""
+    """A user who may make a pod writes its annotations: the hash there is no claim on another pod's promise."""
     files = capture("B1-3")
     before = (document(files), judged(files))
     victim = rows(files)["g2-node1/main"]["pod_uid"]
@@ -120,8 +120,8 @@ def test_a_thread_cannot_hide_behind_a_runtimes_name() -> None:
         pytest.param("CONTAINER_RUNNING", 5, "skipped", id="runs-since-just-now"),
         pytest.param("CONTAINER_CREATED", 500, "skipped", id="was-created-long-ago-and-does-not-run"),
         pytest.param(None, 500, "skipped", id="protobuf-leaves-out-that-it-was-created"),
-        pytest.param("CONTAINER_RUNNING", None, "undecided", id="runs-nobody-says-since-when"),
-        pytest.param("", None, "undecided", id="nobody-says-anything"),
+        pytest.param("CONTAINER_RUNNING", None, "undecided", id="runs-since-an-unknown-time"),
+        pytest.param("", None, "undecided", id="nothing-is-said"),
     ],
 )
 def test_what_the_runtime_may_be_making_is_by_its_word(states: str | None, seconds: int | None, outcome: str) -> None:
@@ -162,7 +162,7 @@ def move(files: Files, row: dict[str, Any], *, to: str, told: bool) -> None:
     [
         pytest.param("{pod}/other_1", False, id="elsewhere-in-its-pod"),
         pytest.param("/k8s.io/{id}", True, id="outside-of-pods"),
-        pytest.param("/k8s.io/{id}", False, id="outside-of-pods-and-nobody-says-so"),
+        pytest.param("/k8s.io/{id}", False, id="outside-of-pods-and-not-said"),
     ],
 )
 def test_a_container_that_runs_and_is_not_found_is_missing(to: str, *, told: bool) -> None:
@@ -244,7 +244,7 @@ def test_a_leaked_container_on_exclusive_cpus_is_reported(comm: str, *, pod_too:
     [
         pytest.param("pause", "0-1", None, id="a-pod-sandbox-that-is-new"),
         pytest.param("runc:[2:INIT]", "0-1", None, id="one-that-is-being-made"),
-        pytest.param("sh", "0", None, id="nobodys-cpus"),
+        pytest.param("sh", "0", None, id="cpus-without-owner"),
         pytest.param("sh", "0-1", "undecided", id="the-cpus-of-its-pods-cgroup"),
     ],
 )
@@ -260,7 +260,7 @@ def test_a_cgroup_that_is_not_listed_may_be_normal(comm: str, cpus: str, outcome
 
 
 def test_a_list_that_was_read_later_leaves_a_leak_open() -> None:
-    """The container may have ended and been removed meanwhile; or nobody says when the list was read."""
+    """The container may have ended and been removed meanwhile; or nothing says when the list was read."""
     files = capture("D-4")
     name = leak(files, BU, "1")
     with part(files, "times.json") as times:

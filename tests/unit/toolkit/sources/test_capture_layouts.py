@@ -92,7 +92,7 @@ def test_a_tree_that_another_driver_left_promises_nothing(start: str) -> None:
         assert found["claims"] == document(files)["claims"]
         assert outcomes({**files, **left_behind(other)}) == outcomes(files)
         reason = f"no container is in this tree of pods beside {root}: nothing is promised about it"
-        # The requests of a pod that was deleted and still ends are nobody's.
+        # The requests of a pod that was deleted and still ends are no container's.
         assert [row for row in found["missing"] if row["part"] != LIMITS] == [{"part": left, "reason": reason}]
 
 
@@ -112,7 +112,7 @@ def test_a_container_in_another_drivers_tree_keeps_its_pods_promise() -> None:
 
 
 def test_without_containers_the_configured_driver_says_where_pods_will_be() -> None:
-    """Of two trees with nothing but the cgroups of pods in them; nobody can say that one was left."""
+    """Of two trees with nothing but the cgroups of pods in them; nothing says that one was left."""
     for files, other, root, _left in both_ways("B1-4"):
         bare = {name: data for name, data in {**files, **left_behind(other)}.items() if not CONTAINER.search(name)}
         found = document({**bare, "containers.json": b"{}", "threads.json": b"[]", "pods.json": b'{"items": []}'})
@@ -148,7 +148,7 @@ def test_a_state_file_of_version_1(start: str) -> None:
 
 
 def test_an_id_that_the_runtime_does_not_list() -> None:
-    """Its owner is not known: whether its CPUs are leaked is left open, and nobody else loses its own."""
+    """Its owner is not known: whether its CPUs are leaked is left open, and no other loses its own."""
     files = capture("B1-4")
     version_1(files, forgotten=frozenset({"pinned"}))
     verdict = judged(files)["checkpoint", "cpu_manager_state"]
@@ -174,7 +174,7 @@ def test_a_finished_init_container_of_version_1_is_no_second_owner() -> None:
 
 
 def test_what_runs_is_not_made_up() -> None:
-    """Neither pods nor cgroups were captured: threads say that the init container has ended; without them nobody."""
+    """Neither pods nor cgroups were captured: threads say that the init container has ended; else nothing does."""
     files = {n: data for n, data in capture("B2-4").items() if n != "pods.json" and not n.startswith("cgroup/")}
     assert not [key for key in failed(files) if key[0] == "checkpoint"]
     del files["threads.json"]

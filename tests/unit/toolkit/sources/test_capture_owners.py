@@ -1,4 +1,4 @@
-"""Who owns CPUs by what a pod asks for, and so has no quota; and who shares them, and so keeps his."""
+"""Which containers own CPUs by what a pod asks for, and have no quota; and which share them, and keep theirs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def unmanaged(gate: str) -> Files:
 
 
 @pytest.mark.parametrize("gate", ["", MANAGERS.replace("true", "false")])
-def test_a_pod_with_a_budget_that_nobody_manages_keeps_its_quotas(gate: str) -> None:
+def test_a_pod_with_a_budget_that_is_not_managed_keeps_its_quotas(gate: str) -> None:
     """Without the gate, which is off by default, the static policy passes over it."""
     files = unmanaged(gate)
     row = rows(files)[PLR[0]]
@@ -90,7 +90,7 @@ def test_without_its_gate_a_budget_is_not_looked_at() -> None:
     assert [rows(files)[name]["shares"] for name in names] == [2, 102, 102]
 
 
-def test_who_is_below_a_lesser_class_owns_nothing() -> None:
+def test_a_container_below_a_lesser_class_owns_nothing() -> None:
     """Allocations lack init containers, whose missing requests make a pod Burstable; its cgroup shows that it is."""
     files = capture("D-4")
     files = {name: data for name, data in files.items() if name != "pods.json" and "/manifests/" not in name}
@@ -128,7 +128,9 @@ def test_an_owner_has_no_quota_whatever_was_asked_for_it() -> None:
         ({"setup": "4-5", "main": "4-5", "helper": "6-7", "side": "6-7"}, {"main": "container", "helper": "pod"}),
     ],
 )
-def test_a_quota_marks_who_shares_the_cpus_of_his_pod(entries: dict[str, str], level: dict[str, str]) -> None:
+def test_a_quota_marks_a_container_that_shares_the_cpus_of_its_pod(
+    entries: dict[str, str], level: dict[str, str]
+) -> None:
     """Equal sets do not: one may share alone, and an owner may have the CPUs of an init container that has ended."""
     files = capture("B2-2")
     files = {name: data for name, data in files.items() if name != "pods.json" and "/pods/" not in name}

@@ -50,7 +50,7 @@ def test_reserved_by_amount(kube: str, system: str, weight: int) -> None:
     assert failed(files) == failed(capture("B1-4"))
 
 
-def test_without_a_topology_nobody_judges_by_it() -> None:
+def test_without_a_topology_no_rule_judges_by_it() -> None:
     """Neither reserved CPUs nor strictness are made up; that CPUs are in no set is no leak then."""
     files = capture("B1-4")
     by_amount(files, "1", "1")
@@ -111,7 +111,7 @@ def test_without_a_topology_alignment_is_missing() -> None:
 def test_limits_of_containers_and_of_what_is_above_pods(
     path: str, control: str, value: str, subject: str, words: str
 ) -> None:
-    """The kubelet writes them once, and nobody else may."""
+    """The kubelet writes them once, and nothing else may."""
     files = capture("B1-4")
     assert ("applied", subject) not in failed(files)
     (name,) = [one for one in files if re.fullmatch(rf"cgroup/(.*/)?{path}/{re.escape(control)}", one)]
@@ -190,7 +190,7 @@ def test_an_owner_with_another_number_of_cpus_than_it_asks_for(*, gate: bool) ->
 
 @pytest.mark.parametrize("to", ["1", "0-1"])
 def test_memory_nodes_are_compared_with_the_runtimes_word_where_no_state_file_is(to: str) -> None:
-    """What the kubelet asked for at a container's start stands, whoever has lost the state file."""
+    """What the kubelet asked for at a container's start stands, whatever has lost the state file."""
     files = capture("B1-4")
     row = rows(files)[G2]
     del files["kubelet/memory_manager_state"]
@@ -207,7 +207,7 @@ def test_memory_nodes_are_compared_with_the_runtimes_word_where_no_state_file_is
 @pytest.mark.parametrize(
     ("start", "name", "to"), [("B1-4", "be-node1/main", "1"), ("B1-4", "bu-node1/main", "0"), ("A-3", G1, "1")]
 )
-def test_memory_nodes_that_nobody_asked_for_are_drift(start: str, name: str, to: str) -> None:
+def test_memory_nodes_that_were_not_asked_for_are_drift(start: str, name: str, to: str) -> None:
     """Of a container for which none were asked they are those of its pod; the pods of v1 have all of the machine."""
     files = capture(start)
     row = rows(files)[name]

@@ -15,7 +15,7 @@ G1 = "layers-agree", "g1-node1/main"
 
 
 def of_version(version: str, pool: str = "0") -> Files:
-    """Return a healthy node whose pod-resources gives its shared container these CPUs; no version: nobody says it."""
+    """Return a healthy node whose pod-resources gives its shared container these CPUs; no version: it is not known."""
     files = capture("A-3")
     # The gauges of before their time would show how old the kubelet is at least.
     del files["metrics_managers.txt"]
@@ -43,7 +43,7 @@ def of_version(version: str, pool: str = "0") -> Files:
     ],
 )
 def test_the_shared_pool_in_pod_resources(version: str, pool: str, outcome: str, words: str) -> None:
-    """Kubelets before v1.23 report it for who owns nothing (F53); later ones must not; an owner's CPUs are its own."""
+    """Kubelets before v1.23 report it for what owns nothing (F53); later ones must not; an owner's CPUs are its own."""
     verdicts = judged(of_version(version, pool))
 
     assert (verdicts[BE].outcome, words in verdicts[BE].reason) == (outcome, True), verdicts[BE].reason

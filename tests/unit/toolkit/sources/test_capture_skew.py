@@ -138,7 +138,7 @@ def test_a_cgroup_that_is_as_the_state_file_says_is_no_drift(name: str, times: d
 
 
 @pytest.mark.parametrize(
-    ("written_s", "late"), [(-4.0, True), (-60.0, False), (None, False)], ids=["just-now", "long-ago", "nobody-says"]
+    ("written_s", "late"), [(-4.0, True), (-60.0, False), (None, False)], ids=["just-now", "long-ago", "not-known"]
 )
 def test_a_state_file_that_was_just_written_explains_cgroups_that_are_half_done(
     written_s: float | None, late: bool
@@ -160,7 +160,7 @@ def state_written(files: Files, ago_s: float, **other_s: float) -> None:
 
 @pytest.mark.parametrize("name", ["be-node1/main", "be-node1/logger", "bu-node1/main"])
 def test_a_lag_beyond_period_and_slack_is_a_fault(name: str) -> None:
-    """State and request differ for a reconcile at the most; then nobody has reconciled."""
+    """State and request differ for a reconcile at the most; then it was not reconciled."""
     files = capture("D-3")
     state_written(files, 300)
     found = judged(files)["layers-agree", name]
@@ -178,7 +178,7 @@ def since_start(files: Files, ago_s: float) -> None:
 
 
 def without_pods(files: Files) -> None:
-    """Nobody has read the kubelet's list."""
+    """The kubelet's list was not read."""
     del files["pods.json"]
 
 
@@ -211,14 +211,14 @@ def test_a_lag_that_may_be_none_or_short_is_open(change: Callable[[Files], objec
 
 
 def test_a_lag_without_a_list_of_pods_is_a_fault_where_cpus_have_another_owner() -> None:
-    """Whether its pod has ended or not: nobody repairs it."""
+    """Whether its pod has ended or not: nothing repairs it."""
     files = capture("D-3")
     without_pods(files)
     state_written(files, 300, kubelet_started=600)
     assert "be-node1/main" in {subject for rule, subject in failed(files) if rule == "layers-agree"}
 
 
-def test_a_pool_that_has_not_grown_back_may_be_of_an_ended_pod_where_nobody_lists_pods() -> None:
+def test_a_pool_that_has_not_grown_back_may_be_of_an_ended_pod_where_pods_are_not_listed() -> None:
     """No reconcile comes for it, and it takes nothing from others."""
     files = capture("D-4")
     for name in ("be-node1/main", "be-node1/logger", "bu-node1/main"):
@@ -244,7 +244,7 @@ def test_no_late_reconcile_explains_old_sets_of_all(ago_s: float, outcome: str) 
     assert {judged(files)["layers-agree", name].outcome for name in shared} == {outcome}
 
 
-def test_a_set_that_nobody_has_had_is_drift_in_the_middle_of_a_reconcile_too() -> None:
+def test_a_set_that_was_never_promised_is_drift_in_the_middle_of_a_reconcile_too() -> None:
     """Half done are the old set and the new one."""
     files = capture("D-3")
     place(files, rows(files)["be-node1/main"], "1")
@@ -280,7 +280,7 @@ def test_a_cpu_that_went_offline_is_no_drift(start: str, name: str, left: str, o
     files = capture(start)
     base, row = failed(files), rows(files)[name]
     place(files, row, left)
-    assert "cri and cgroup differ" in failed(files)["layers-agree", name]  # Nobody says that it is offline.
+    assert "cri and cgroup differ" in failed(files)["layers-agree", name]  # Nothing says that it is offline.
     lines = files["sysfs.txt"].decode().splitlines()
     said = "/sys/devices/system/cpu/online: "
     files["sysfs.txt"] = "\n".join(f"{said}{online}" if line.startswith(said) else line for line in lines).encode()

@@ -28,7 +28,7 @@ def parts(files: Files) -> list[list[str]]:
 
 
 def faulty(files: Files) -> set[tuple[str, str]]:
-    """Rule and cgroup (or what else is judged) of what fails: who has no runtime's list knows no names."""
+    """Rule and cgroup (or what else is judged) of what fails: without a runtime's list no names are known."""
     found = failed(files)
     cgroups = {name: row["cgroup"] for name, row in rows(files).items()} if found else {}
     return {(rule, cgroups.get(subject, subject)) for rule, subject in found}
@@ -47,7 +47,7 @@ def test_a_part_that_is_missing_makes_nothing_fail(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_set_that_nobody_asked_for_is_drift_wherever_it_is(name: str) -> None:
+def test_a_set_that_was_not_asked_for_is_drift_wherever_it_is(name: str) -> None:
     """Of each container, by every set of the machine's first CPUs that neither state file nor runtime names."""
     whole = capture(name)
     for subject, row in rows(whole).items():

@@ -66,7 +66,7 @@ def test_a_state_file_without_entries_is_behind_the_kubelets_other_words() -> No
     assert failed(files) == {}
 
 
-def test_a_quota_that_nobody_disputes_is_promised() -> None:
+def test_a_quota_that_is_not_disputed_is_promised() -> None:
     """A container that asks for no CPUs of its own has its quota whatever the state file has forgotten."""
     files = capture("D-3")
     write_state(files, "0-1")
@@ -82,7 +82,7 @@ def test_a_crash_looping_owner_still_has_no_quota_above_it() -> None:
     assert set(failed(files)) == set(failed(capture("B1-4")))
 
 
-def test_a_spoilt_state_file_condemns_nobody() -> None:
+def test_a_spoilt_state_file_condemns_no_container() -> None:
     """Its checksum is wrong: rule checkpoint says so, and nothing that it says is promised."""
     files = capture("D-3")
     files[STATE] = files[STATE].replace(b'"defaultCpuSet":"0"', b'"defaultCpuSet":"0-7"').replace(b":1}", b":5}")
@@ -166,7 +166,7 @@ def test_a_misleading_rejection_is_named(policy: str, message: str, *, reported:
 
 @pytest.mark.parametrize(("reason", "reported"), [("UnexpectedAdmissionError", True), ("TopologyAffinityError", False)])
 def test_a_rejection_with_the_documented_reason_is_none(reason: str, *, reported: bool) -> None:
-    """KPL-25 on a real node: who reads the pod's status is told the truth, whatever the message blames."""
+    """KPL-25 on a real node: a person who reads the pod's status is told the truth, whatever the message blames."""
     files = capture("B1-4")
     with part(files, "pods.json") as pods:
         next(pod for pod in pods["items"] if pod["metadata"]["name"] == "gbigmem-node1")["status"]["reason"] = reason
@@ -187,7 +187,7 @@ def test_without_its_evidence_nothing_passes() -> None:
 
 @pytest.mark.parametrize(("arguments", "known"), [("--config=/etc/k.yaml\0", False), ("--v=4\0", True)])
 def test_a_named_configuration_that_was_not_read_is_not_the_default(arguments: str, *, known: bool) -> None:
-    """The kubelet has one, and nobody knows what it says; of one that names none the defaults hold."""
+    """The kubelet has one, and what it says is not known; of one that names none the defaults hold."""
     files = capture("D-4")
     del files[CONFIG]
     files["kubelet/cmdline"] = f"kubelet\0{arguments}".encode()
@@ -276,7 +276,7 @@ def test_a_container_that_is_being_made_is_normal(start: str, outcome: str) -> N
 def test_a_container_that_ended_while_it_was_made_is_normal(
     start: str, began_s: int | None, cpus: str, outcome: str
 ) -> None:
-    """Its cgroup has what the runtime copies from the one above, and nobody is in it any more."""
+    """Its cgroup has what the runtime copies from the one above, and no task is in it any more."""
     files = capture(start)
     row = rows(files)[G1]
     place(files, row, cpus)

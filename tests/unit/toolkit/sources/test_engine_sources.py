@@ -207,7 +207,7 @@ def test_a_pod_of_which_nothing_is_known(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("prefix", ["/v4.3.1/libpod", "/v4.0.0/libpod", "/libpod"])
 def test_podmans_own_api_is_asked(prefix: str) -> None:
-    """docker's, which it speaks as well, says neither where a container's cgroup is nor who manages it."""
+    """docker's, which it speaks as well, says neither where a container's cgroup is nor what manages it."""
     known = {
         "/containers/json": [{"Id": DOCKER["Id"]}],
         f"/containers/{DOCKER['Id']}/json": DOCKER,
@@ -225,7 +225,7 @@ def test_podmans_own_api_is_asked(prefix: str) -> None:
 
 
 def test_a_service_without_podmans_api(tmp_path: Path) -> None:
-    """The first process says where the cgroup is: nobody names the manager, from which it would follow."""
+    """The first process says where the cgroup is: nothing names the manager, from which it would follow."""
     place = f"/libpod_parent/libpod-{DOCKER['Id']}"
     (tmp_path / "4711").mkdir()
     (tmp_path / "4711/cgroup").write_text(f"4:cpuset:{place}\n0::{place}\n")

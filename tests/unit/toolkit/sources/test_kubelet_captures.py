@@ -86,7 +86,7 @@ LAGS = {
     "2-g1-just-started": {"be-node1/main"},
     "3-g1-just-started-pool-not-shrunk": {"be-node1/main", "be-node1/logger", "bu-node1/main"},
 }
-"""Moment -> whose reconcile has not come: undecided, and nobody else's."""
+"""Moment -> whose reconcile has not come: undecided, and no other's."""
 
 
 def moment(path: Path) -> str:

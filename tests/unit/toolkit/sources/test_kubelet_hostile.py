@@ -99,7 +99,7 @@ def test_a_broken_header_in_the_middle_is_no_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("second", "refused"), [(b"b", True), (b"a", False)], ids=["other", "same"])
 @pytest.mark.parametrize("name", ["pods.json", "./pods.json"])
 def test_two_members_of_one_name_that_differ(tmp_path: Path, name: str, second: bytes, *, refused: bool) -> None:
-    """Which of the two was on the node, nobody knows."""
+    """Which of the two was on the node is not known."""
     path = tmp_path / "two.tar"
     with tarfile.open(path, "w") as archive:
         for called, data in (("pods.json", b"a"), (name, second)):

@@ -1,4 +1,4 @@
-"""A container that runs by its engine's word and whose cgroup nobody finds: it is named, and costs every verdict."""
+"""A container that runs by its engine's word and whose cgroup is not found: it is named, and costs every verdict."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_one_that_runs_and_is_not_found_is_left_out_and_named(machine: Machine, 
 
 
 def test_one_that_has_ended_is_no_loss(machine: Machine) -> None:
-    """Its process is gone before anybody looked, or its cgroup is gone that was there: a file says it for ever."""
+    """Its process is gone before the first look, or its cgroup is gone that was there: a file says it for ever."""
     assert left_out(machine.read(db=0, lost=DEAD)) == {}
     lost = machine.make(LOST)
     assert watched(machine.read(db=0, lost=ALIVE)) == ["db", "lost"]

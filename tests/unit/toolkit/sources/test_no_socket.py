@@ -1,4 +1,4 @@
-"""A place where a socket was expected, and nobody answers."""
+"""A place where a socket was expected, and no answer comes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ grpc = pytest.importorskip("grpc", reason="grpcio is not installed (pip install 
 
 
 def test_no_server(tmp_path: Path) -> None:
-    """Missing, a plain file, and a socket that nobody listens to are told apart."""
+    """Missing, a plain file, and a socket that nothing listens to are told apart."""
     plain, dead = tmp_path / "plain", tmp_path / "dead.sock"
     plain.write_text("")
     with socket.socket(socket.AF_UNIX) as bound:

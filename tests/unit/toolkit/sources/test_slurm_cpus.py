@@ -217,7 +217,7 @@ def test_a_definition_of_the_node(tmp_path: Path, definition: str, release: str,
         ("ConstrainCores=yes\n", "Include more.conf\n", "more.conf"),
     ],
 )
-def test_jobs_that_nobody_confines(tmp_path: Path, cgroup: str | None, slurm: str | None, said: str) -> None:
+def test_jobs_that_are_not_confined(tmp_path: Path, cgroup: str | None, slurm: str | None, said: str) -> None:
     """``CPU_IDs`` are accounting then: no CPUs are promised, and why is said; what cannot be read is said, too."""
     claim, lines = claimed(tmp_path, cgroup=cgroup, slurm=slurm)
     assert claim["cpus"] == ("0,2,4,6" if said == "more.conf" else None)

@@ -112,7 +112,7 @@ def test_a_node_that_slurm_calls_otherwise_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("scontrol")
 def test_a_watch_that_finds_no_job_says_why() -> None:
-    """What nobody can read is said before it ends."""
+    """What cannot be read is said before it ends."""
     lines: list[str] = []
     with pytest.raises(InputError):
         FollowedTool(BY_NAME["slurm"], None, Places(), lines.append).read()

@@ -98,7 +98,7 @@ def test_every_truncation(tmp_path: Path) -> None:
         assert "Traceback" not in ended.stderr
 
 
-def test_values_that_nobody_can_judge(tmp_path: Path) -> None:
+def test_values_that_cannot_be_judged(tmp_path: Path) -> None:
     """Each is said on standard error with its unit, and the rest is claimed."""
     file = tmp_path / "show"
     file.write_text(UNIT + "AllowedCPUs=2-x\nCPUQuotaPerSecUSec=soon\nCPUWeight=0\nMemoryMax=1048576\n")

@@ -42,7 +42,7 @@ def test_plain_text_is_not(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", b"\xff", "[" * 100_000])
 def test_what_is_no_json(text: str | bytes) -> None:
-    """An error of its own: a part that was cut off is none that somebody made."""
+    """An error of its own: a part that was cut off is none that was made."""
     with pytest.raises(json_text.NotJsonError):
         json_text.check(text, "f")
 

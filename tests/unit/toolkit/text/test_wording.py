@@ -56,7 +56,7 @@ def test_one_or_several() -> None:
     ],
 )
 def test_no_number_has_an_exponent(value: float, text: str) -> None:
-    """Three digits, or all before the point: nobody reads ``3.21e+03``."""
+    """Three digits, or all before the point: never ``3.21e+03``."""
     assert digits(value) == text
 
 

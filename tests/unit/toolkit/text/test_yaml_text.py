@@ -17,7 +17,7 @@ def test_nesting_has_an_end(sign: str) -> None:
 
 @pytest.mark.parametrize("text", ["[" * 90 + "]" * 90, "- " * 90 + "x"])
 def test_a_document_of_many_levels_is_read(text: str) -> None:
-    """Far more than anybody writes."""
+    """Far more than a person writes."""
     assert isinstance(parse_document(text, "config.yaml"), list)
 
 

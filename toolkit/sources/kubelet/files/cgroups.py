@@ -147,7 +147,7 @@ def _process(folder: Path) -> dict[str, Any]:
 
 
 _CPUS = FILES[0]
-_WHOSE = ("cpu.max", "cgroup.procs")
+_LIMITS = ("cpu.max", "cgroup.procs")
 """Files that say, beside that of the CPUs, which of a scope and crun's cgroup in it has a container's limits."""
 
 
@@ -175,7 +175,7 @@ class _Tree:
         self._inside = [(one.path, one.inode, one.links) for one in folders[1:]]
         self._counted = all(one.links == len(one.below) + 2 for one in folders)
         pods = [one for one in folders if one.prefix]
-        self._read = [(one, f"{one.prefix}{_CPUS}", _whose(one)) for one in pods]
+        self._read = [(one, f"{one.prefix}{_CPUS}", _limited_scopes(one)) for one in pods]
         self._places = [(one.path, one.inode) for one in pods]
 
     def is_still(self, here: os.stat_result) -> bool:
@@ -198,13 +198,13 @@ class _Tree:
         """Read one file of each: `cpuset.cpus` where it is, and one at least. By them a cgroup is known to exist."""
         found: dict[str, bytes] = {}
         each = kept.read_each(self._places, _CPUS, small_file)
-        for (one, key, whose), data in zip(self._read, each, strict=True):
+        for (one, key, scopes), data in zip(self._read, each, strict=True):
             if data is not None:
                 found[key] = data
             elif name := next(iter(inside(one.path)), ""):
                 found |= _read(one, (name,))
-            for scope in whose:
-                found |= _read(scope, _WHOSE)
+            for scope in scopes:
+                found |= _read(scope, _LIMITS)
         return found
 
 
@@ -319,7 +319,7 @@ def _within(top: _Folder) -> Iterator[_Folder]:
         yield one
 
 
-def _whose(folder: _Folder) -> tuple[_Folder, ...]:
+def _limited_scopes(folder: _Folder) -> tuple[_Folder, ...]:
     """Return a scope and crun's cgroup in it, if there is one: one of the two has a container's limits."""
     inner = next((each for each in folder.below if each.path.endswith(f".scope/{CRUN_INNER}")), None)
     return () if inner is None else (folder, inner)

@@ -132,7 +132,7 @@ def test_reservation_larger_than_the_machine() -> None:
 
 
 def test_an_option_is_one_module() -> None:
-    """No module of the model but an option's own names it, conflicts apart: who adds one touches its module."""
+    """No module of the model but an option's own names it, conflicts apart: a new one touches its own module."""
     folder = Path(options.__file__).parent
     spelt = {
         (name, path.name)

@@ -152,7 +152,7 @@ def test_irregular_machines(policy: StaticPolicy, data: st.DataObject) -> None:
 @given(policies(), st.data())
 @QUICK
 def test_restart_is_no_restart(policy: StaticPolicy, data: st.DataObject) -> None:
-    """Starting over the state and admitting the same pods again changes nothing, as long as somebody may share."""
+    """Starting over the state and admitting the same pods again changes nothing, as long as a container may share."""
     state = policy.start(None)
     admitted: list[Pod] = []
     for step in range(data.draw(st.integers(1, 5))):

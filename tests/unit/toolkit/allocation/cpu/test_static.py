@@ -82,7 +82,7 @@ def test_smt_alignment() -> None:
 
 
 def test_init_containers_hand_their_cpus_on() -> None:
-    """What regular init containers had is used again by those that follow, and by nobody else."""
+    """What regular init containers had is used again by those that follow, and by no other."""
     static = policy()
     first = pod("a", container("i", "4", INIT), container("c", "2"))
     state = admit(static, static.start(None), first)

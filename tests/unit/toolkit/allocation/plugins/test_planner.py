@@ -72,7 +72,7 @@ class Forgetful(BasePlugin):
 
 
 def test_a_plugin_that_loses_a_pod_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod that is served never, or twice, is nobody's decision."""
+    """That a pod is served never, or twice, is no decision."""
     monkeypatch.setitem(dict_of_plugins(), "forgetful", lambda machine, settings: Forgetful())
 
     with pytest.raises(InputError, match=r"CPU plugin forgetful: sort\(\) returned 1 pods"):
@@ -88,11 +88,11 @@ def dict_of_plugins() -> dict[str, Factory]:
 def test_an_unknown_plugin_is_an_input_error() -> None:
     """The message lists the plugins that exist."""
     with pytest.raises(InputError, match="core-classes"):
-        planned("static", cpu_plugins={"nobody": {}})
+        planned("static", cpu_plugins={"absent": {}})
 
 
 def test_plugins_need_the_static_policy() -> None:
-    """Under policy none nobody chooses CPUs, so a plugin would silently do nothing."""
+    """Under policy none nothing chooses CPUs, so a plugin would silently do nothing."""
     with pytest.raises(InputError, match="static"):
         planned("none", cpu_plugins={"core-classes": {}})
 

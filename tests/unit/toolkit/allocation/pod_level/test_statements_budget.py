@@ -39,7 +39,7 @@ CONTAINER_SCOPE = POD_SCOPE | {"topologyManagerScope": "container", "topologyMan
 
 @pytest.mark.parametrize("scope", ["pod", "container"])
 def test_without_the_gate_no_memory_is_pinned_and_no_hint_given(scope: str) -> None:
-    """KPL-2: a budget larger than a node is admitted under single-numa-node, because nobody manages it."""
+    """KPL-2: a budget larger than a node is admitted under single-numa-node, because nothing manages it."""
     settings = config(**STATIC_MEMORY, topologyManagerPolicy="single-numa-node", topologyManagerScope=scope)
     made = plan([pod("db", both("10", "20Gi"), resources=both("10", "20Gi"))], settings, machine()).pods[0]
 

@@ -61,7 +61,7 @@ def test_the_canaries_are_a_reading_like_others(readings: Readings) -> None:
     assert {row.claim for row in found.cpu_use} == {"db"}
 
 
-def test_an_escape_that_nobody_reported_has_no_latency(readings: Readings) -> None:
+def test_an_escape_that_was_not_reported_has_no_latency(readings: Readings) -> None:
     """It was planted all the same, and seen by the ledger."""
     found = compose(readings, cpu=0, planted=PLANTED, reported=None, changes=(), node_evidence=NOTHING).evidence
 

@@ -66,7 +66,7 @@ def test_a_rest_has_the_periods_of_its_quotas(clock: Clock, duration_s: float, l
 
 
 @pytest.mark.parametrize(("period_us", "last_s"), [(10_000, 1.0), (100_000, 2.0), (1_000_000, 3.0)])
-def test_who_stops_waits_for_the_periods_of_quotas(clock: Clock, period_us: int, last_s: float) -> None:
+def test_a_stop_waits_for_the_periods_of_quotas(clock: Clock, period_us: int, last_s: float) -> None:
     """At most some seconds: a quota with a long period is undecided in a window that has only just begun."""
     opened: Any = Opened(clock, [], clock.now_s + 30.2)
     session = Consecutive(opened, limited(period_us), Path("runs/x"), window_s=30.0, stopped=opened.stopped)
@@ -85,7 +85,7 @@ def test_where_windows_are_saved(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(("stop_after_s", "lengths_s"), [(75.0, [30.0, 30.0, 15.0]), (60.1, [30.0, 30.0, 2.0])])
-def test_who_stops_ends_the_open_window(clock: Clock, stop_after_s: float, lengths_s: list[float]) -> None:
+def test_a_stop_ends_the_open_window(clock: Clock, stop_after_s: float, lengths_s: list[float]) -> None:
     """It is judged like the others; one that has only just begun goes on until it can be."""
     opened = Opened(clock, [], clock.now_s + stop_after_s)
     session, judged = run(opened, window_s=30.0)
@@ -114,7 +114,7 @@ def test_judging_that_takes_time_adds_up_to_nothing(clock: Clock) -> None:
 
 
 def test_a_state_counts_on(clock: Clock) -> None:
-    """Whoever looks while windows come and go never sees a count go back, and finds something when all is over."""
+    """A reader never sees a count go back while windows come and go, and finds something when all is over."""
     opened = Opened(clock, [])
     session = Consecutive(opened, claim_set(), Path("runs/x"), window_s=1.0, duration_s=3.0)  # type: ignore[arg-type]
 
@@ -135,7 +135,7 @@ def test_a_state_counts_on(clock: Clock) -> None:
 
 @pytest.mark.parametrize("looked", [False, True])
 @pytest.mark.parametrize("ends", ["turn", "close"])
-def test_who_looks_does_not_wait_for_a_window_that_ends(clock: Clock, ends: str, looked: bool) -> None:
+def test_a_look_does_not_wait_for_a_window_that_ends(clock: Clock, ends: str, looked: bool) -> None:
     """The node is asked once more, and may take seconds. The window is shown as it was seen last, or not yet."""
     counts: list[float] = []
 
@@ -169,7 +169,7 @@ def test_who_looks_does_not_wait_for_a_window_that_ends(clock: Clock, ends: str,
     assert counts == [*before, *(before or [0]), one if ends == "close" else 2 * one]
 
 
-def test_who_was_gone_before_it_could_be_watched_is_in_no_window(clock: Clock) -> None:
+def test_a_container_gone_before_it_could_be_watched_is_in_no_window(clock: Clock) -> None:
     """A container that ends while a watch begins, as one that crashes each minute, leaves no doubt in the first window.
 
     Where claims are not followed each of them is watched, or the watch does not begin.

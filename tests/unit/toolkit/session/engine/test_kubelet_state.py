@@ -78,7 +78,7 @@ def test_a_kubelet_that_was_started_anew_has_its_own_settings() -> None:
     assert read(refused).memory_policy == "None"
 
 
-def test_who_wrote_the_file_is_said() -> None:
+def test_the_writer_of_the_file_is_said() -> None:
     """A model's file is not taken for a node's; of a node's it is said what wrote it, or why that is not known."""
     reading = read(planned("memory-app"))
     for subject in (MEMORY, "cpu_manager_state"):

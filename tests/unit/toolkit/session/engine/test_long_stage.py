@@ -104,12 +104,12 @@ def test_the_last_promise_holds() -> None:
     assert (db.cpus, db.demand_cpus) == (CpuSet.parse("6-7"), None)
 
 
-def test_who_has_what_it_had_asks_for_what_it_did() -> None:
+def test_a_claim_that_has_what_it_had_asks_for_what_it_did() -> None:
     """A pool that shrank and grew again: a later window judges its quota and its weight as the first would have."""
     assert after((5, "7"), (9, str(DB.cpus))) == CLAIMS
 
 
-def test_who_came_is_promised_something() -> None:
-    """A claim that is new; whether its cgroup is still there is for who watches to say."""
+def test_a_claim_that_came_is_promised_something() -> None:
+    """A claim that is new; whether its cgroup is still there is for the observer to say."""
     new = replace(DB, name="new/main", cgroup="/new")
     assert afterwards(CLAIMS, (ClaimChange(at_ns=1, claim=new),)).claims == (*CLAIMS.claims, new)

@@ -42,7 +42,7 @@ P, S, U, F = Outcome.PASSED, Outcome.SKIPPED, Outcome.UNDECIDED, Outcome.FAILED
         ([U, U, F, P], 2, [4, 1]),
     ],
 )
-def test_who_goes(outcomes: list[Outcome], keep: int, gone: list[int]) -> None:
+def test_which_window_goes(outcomes: list[Outcome], keep: int, gone: list[int]) -> None:
     """What passed goes before what is undecided, and that before what failed; of the same the oldest."""
     assert surplus(enumerate(outcomes, start=1), keep) == tuple(gone)
 
@@ -90,7 +90,7 @@ def test_the_failed_window_stays_and_the_sums_are_of_all(tmp_path: Path) -> None
 
 
 def test_judged_again_it_is_not_green(tmp_path: Path) -> None:
-    """What was removed is missing to who judges the evidence again, and that is said."""
+    """What was removed is missing where the evidence is judged again, and that is said."""
     run = Run(tmp_path / "run", 2)
     for _ in range(5):
         run.window(evidence())
@@ -116,7 +116,7 @@ def test_a_run_of_one_window_stays(tmp_path: Path) -> None:
 
 
 def test_a_link_in_the_place_of_a_window_is_refused(tmp_path: Path) -> None:
-    """Nothing that the link leads to is touched; one that somebody removed is no error."""
+    """Nothing that the link leads to is touched; one that was removed is no error."""
     other = tmp_path / "other"
     other.mkdir()
     (other / "precious").write_text("x")
@@ -169,7 +169,7 @@ def test_on_a_full_disk_what_says_least_makes_room(tmp_path: Path, monkeypatch: 
 
 
 def test_room_that_does_not_help_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where somebody else fills the disk, what is saved stays but for one window; afterwards it is tried again."""
+    """Where another program fills the disk, what is saved stays but for one window; afterwards it is tried again."""
     run = Run(tmp_path / "run", 9)
     for _ in range(4):
         run.window(evidence())

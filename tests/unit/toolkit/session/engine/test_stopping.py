@@ -25,7 +25,7 @@ def test_a_signal_is_noted(number: int) -> None:
     assert signal.getsignal(number) is before
 
 
-def test_who_asks_twice_means_it() -> None:
+def test_a_user_who_asks_twice_means_it() -> None:
     """The same signal again interrupts; a hangup and a termination that come together do not."""
     with stop_on_signals() as stopped:
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
@@ -37,7 +37,7 @@ def test_who_asks_twice_means_it() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_insists_waits_for_what_is_being_undone(number: int) -> None:
+def test_a_user_who_insists_waits_for_what_is_being_undone(number: int) -> None:
     """However often: the second wish interrupts when the host is as it was, and not in the middle."""
     undone = False
 

@@ -1,4 +1,4 @@
-"""Who waits in an open window wakes seldom while nothing happens, and at once when something does."""
+"""What waits in an open window wakes seldom while nothing happens, and at once when something does."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Open(Observation):
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a pause that nobody ends last for longer than any test."""
+    """Let a pause that is not ended last for longer than any test."""
     monkeypatch.setattr(observe, "IDLE_TICK_S", 10 * DEADLINE_S)
 
 
@@ -54,8 +54,8 @@ def test_a_wait_in_which_nothing_happens_is_mostly_sleep() -> None:
 
 
 @pytest.mark.usefixtures("patient")
-def test_who_waits_for_something_looks_often() -> None:
-    """Nobody gives notice of it."""
+def test_what_waits_for_something_looks_often() -> None:
+    """Nothing gives notice of it."""
     looks: list[bool] = []
     start = time.monotonic()
     Open().wait(DEADLINE_S, until=lambda: looks.append(True) or len(looks) > 4)  # type: ignore[func-returns-value]
@@ -81,7 +81,7 @@ def test_a_report_ends_the_pause() -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_a_signal_ends_the_wait() -> None:
-    """A pause of the main thread goes on when a handler returns: who waits is woken by it."""
+    """A pause of the main thread goes on when a handler returns: what waits is woken by it."""
     with stop_on_signals() as stopped:
         opened, start = Open(stopped), time.monotonic()
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
@@ -92,7 +92,7 @@ def test_a_signal_ends_the_wait() -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_a_reading_is_applied_as_soon_as_it_is_there(tmp_path: Path) -> None:
-    """Who begins meanwhile is unwatched until then."""
+    """A container that begins meanwhile is unwatched until then."""
     node, opened, start = Node(tmp_path), Open(), time.monotonic()
     node.say(node.claim("a"))
     node.source.next.append(SourceReading(claims=ClaimSet(claims=(node.claim("a"), node.claim("b")))))
@@ -118,7 +118,7 @@ def read_once(node: Node) -> None:
         time.sleep(0.01)
 
 
-def test_what_was_woken_before_anybody_waited_is_not_lost() -> None:
+def test_a_wake_up_before_the_wait_is_not_lost() -> None:
     """The next pause ends at once; the one after it is a pause again."""
     opened, start = Open(), time.monotonic()
     opened.wake()

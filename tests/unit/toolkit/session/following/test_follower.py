@@ -45,7 +45,7 @@ def test_a_subject_comes_changes_and_goes(node: Node) -> None:
 
 @pytest.mark.parametrize("source", [KubeletSource.name, *BY_NAME])
 def test_a_change_is_its_sources(node: Node, source: str) -> None:
-    """A transition names whoever gave other CPUs, and moves the promise with it."""
+    """A transition names what gave other CPUs, and moves the promise with it."""
     node.source.name = source
     node.say(node.claim("a"))
     first = Edge(moment=Moment(at_ns=0), found={})
@@ -99,7 +99,7 @@ def test_what_came_before_the_first_look_was_granted_since_the_first_reading(nod
 
 @pytest.mark.parametrize("asked_again", [True, False])
 def test_what_the_runtime_was_not_asked_for_was_granted_since_it_was_asked(node: Node, *, asked_again: bool) -> None:
-    """At the second reading its word was of the first: layers had agreed until then, and nobody asked."""
+    """At the second reading its word was of the first: layers had agreed until then, and nothing asked."""
     follower = node.follower
 
     def say(cpus: str, asked_ns: int) -> None:
@@ -294,7 +294,7 @@ def test_a_source_that_could_not_ask_knows_the_shared_pool(node: Node) -> None:
 
 
 def test_what_is_promised_anew_is_what_is_watched(node: Node) -> None:
-    """How short slots are and where somebody may be by mistake hang on it: a quota, memory nodes, a part."""
+    """How short slots are and where a task may be by mistake hang on it: a quota, memory nodes, a part."""
     node.say(node.claim("a"))
     node.say(node.claim("a", "0-1", quota_us=50_000, mems=CpuSet.parse("0")))
     (subject,) = node.observer.subjects.values()

@@ -1,4 +1,4 @@
-"""The thread that reads a source: it goes on whatever happens, and reads at once when somebody asks."""
+"""The thread that reads a source: it goes on whatever happens, and reads at once when it is asked."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def word_since(node: Node, start_ns: int) -> Following:
 
 def test_a_source_that_is_asked_is_read_in_a_moment(node: Node) -> None:
     """Long before it is time: a reading that began after the question, whose claims are the window's later ones; what
-    the window knows has the time of the reading before. Nobody is asked once the watch is over.
+    the window knows has the time of the reading before. No source is asked once the watch is over.
     """
     start = time.monotonic_ns()
     node.say(node.claim("a"))
@@ -124,7 +124,7 @@ def test_a_source_that_is_asked_is_read_in_a_moment(node: Node) -> None:
 
 
 def test_a_question_costs_one_reading(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for the answer looks while it is read: that asks for no other one."""
+    """What waits for the answer looks while it is read: that asks for no other one."""
     node.say(node.claim("a"))
     reads: list[int] = []
     go_on = threading.Event()
@@ -154,7 +154,7 @@ def test_a_question_that_fails_is_over_too(node: Node) -> None:
 
 
 def test_what_cannot_be_watched_is_no_later_claim(node: Node) -> None:
-    """The window knew it, and said why nobody watches it."""
+    """The window knew it, and said why it is not watched."""
     four = [node.claim(name) for name in "abcd"]
     node.say(*four)
     node.source.next.append(SourceReading(claims=ClaimSet(claims=tuple(four))))

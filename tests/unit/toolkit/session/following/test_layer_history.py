@@ -51,7 +51,7 @@ def test_a_window_has_what_was_said_in_it_and_last_before() -> None:
 
 
 def test_a_state_file_that_was_silent_says_the_same_anew() -> None:
-    """It said 0 until 4 s and from 12 s on; what the pool was in between nobody says."""
+    """It said 0 until 4 s and from 12 s on; what the pool was in between is not said."""
     history = LayerHistory("kubelet")
     for at_s in range(2, 15, 2):
         said = LayerView(claim="be/main", layer=Layer.CHECKPOINT, at_ns=at_s * SECOND, cpus=CpuSet.parse("0"))
@@ -130,7 +130,7 @@ def test_what_was_said_of_a_life_that_ended_is_not_said_of_the_next() -> None:
 
 
 def test_what_was_promised_anew_after_a_window_is_known_in_it() -> None:
-    """For as long as a node may go unread: whoever promised it may have written it within the window."""
+    """For as long as a node may go unread: what promised it may have written it within the window."""
     history = LayerHistory("docker")
     history.read(reading(1, "0-3"), SECOND)
     history.renewed(Claim(name="be/main", cgroup="/c"), 12 * SECOND)
@@ -200,7 +200,7 @@ def test_gauges_are_cut_into_what_lasted() -> None:
     assert history.node_evidence(60 * SECOND, SECOND).gauges == ()
 
 
-def test_a_file_that_nobody_writes_has_been_so_since_its_first_reading() -> None:
+def test_a_file_that_is_not_written_has_been_so_since_its_first_reading() -> None:
     """Two readings for a window in which nothing changed: how long a file has said the same decides what is a leak."""
     history = LayerHistory("kubelet")
     state = StateReading(at_ns=0, cpus_online=CpuSet.parse("0-3"), containers=())
@@ -216,7 +216,7 @@ def test_a_file_that_nobody_writes_has_been_so_since_its_first_reading() -> None
     assert [one.at_ns // SECOND for one in stated.state_files] == [-23, 5]
 
 
-def test_who_was_forgotten_is_so_until_a_reading_says_otherwise() -> None:
+def test_a_forgotten_container_is_so_until_a_reading_says_otherwise() -> None:
     """From its first reading; one in which the runtime was asked in vain ends nothing, another life does."""
     history = LayerHistory("kubelet")
     row = Held(claim="be/main", cpus=CpuSet.parse("3"), why=Why.FORGOTTEN, asks=1)
@@ -242,7 +242,7 @@ def test_what_a_state_file_said_before_the_window_reaches_back_for_two_reconcile
     stated = history.node_evidence(60 * SECOND, 4 * SECOND)
 
     assert [one.at_ns // SECOND for one in stated.state_files] == list(range(-30, 5, 2))
-    # Of a file that nobody can read any more nothing is history.
+    # Of a file that cannot be read any more nothing is history.
     assert history.node_evidence(99 * SECOND, SECOND).state_files[-1].at_ns == -19 * SECOND
     for at_s in range(100, 131, 2):
         history.read(reading(at_s, "0-3"), at_s * SECOND)

@@ -155,7 +155,7 @@ def test_what_is_said_of_a_second_life_is_said_by_its_name(node: Node, source: s
 
 
 def test_a_life_that_comes_before_the_first_is_applied_keeps_its_name(node: Node) -> None:
-    """Names are those of readings, also of those that nobody applied."""
+    """Names are those of readings, also of those that were not applied."""
     node.say(node.claim("a"))
     works(node, "a", 17)
     second = replace(node.claim("a2"), name="a")

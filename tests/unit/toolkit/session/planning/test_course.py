@@ -34,7 +34,7 @@ def stages(course: Course) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("target", "stage"), [("", ""), ("db/c", ""), ("db/first", "init 1"), ("web/c", ""), ("nobody/c", "")]
+    ("target", "stage"), [("", ""), ("db/c", ""), ("db/first", "init 1"), ("web/c", ""), ("absent/c", "")]
 )
 def test_only_the_stage_of_the_target_is_run(target: str, stage: str) -> None:
     """The last in which it runs; a fault without a target, or of one that never runs, is made in the last."""

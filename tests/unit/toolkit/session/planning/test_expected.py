@@ -1,4 +1,4 @@
-"""Which CPUs a scenario expects, and who keeps them: what is wrong is told in one line, by the machine's own groups."""
+"""Which CPUs a scenario expects, and what keeps them: what is wrong is one line, by the machine's own groups."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_cpus_of_another() -> None:
 
 
 def test_an_owner_keeps_its_cpus_beside_a_departure() -> None:
-    """Who leaves is not asked, and who shares gets what is freed."""
+    """A pod that leaves is not asked, and one that shares gets what is freed."""
     pods = (pod("db", container("c", "1")), pod("gone", container("c", "1")), pod("web", container("c")))
     work = plan_all(scenario(*pods, departures=("gone",)), machine(4))
 
@@ -124,7 +124,7 @@ def test_an_owner_keeps_its_cpus_beside_a_departure() -> None:
     ids=["added to", "the same", "another", "others"],
 )
 def test_a_resize_adds_cpus_or_takes_some(after: str, wrong: bool) -> None:
-    """KEP-5554; who did not ask keeps its own."""
+    """KEP-5554; a pod that did not ask keeps its own."""
     work = plan_all(resizing(), machine(4))
     assert work.resized is not None
 

@@ -1,4 +1,4 @@
-"""What counts as somebody's work on a node, by its cgroups, and what is left where somebody insists."""
+"""What counts as the node's own work, by its cgroups, and what is left where a user insists."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SLICE = "/kubepods.slice/kubepods-podbb.slice"
     ids=["nothing", "housekeeping", "login", "dead pod", "ours", "empty set", "not narrowed"],
 )
 def test_an_idle_machine_has_no_occupant(uses: tuple[CgroupUse, ...]) -> None:
-    """Narrowed services of the node, cgroups without processes and pinproof's own runs are nobody's work."""
+    """Narrowed services of the node, cgroups without processes and pinproof's own runs are no work of the node's."""
     assert found(*uses) == []
 
 
@@ -77,13 +77,13 @@ def test_work_is_named_with_its_cpus(uses: tuple[CgroupUse, ...], what: str, cpu
 
 
 def test_the_state_file_says_what_pods_own() -> None:
-    """The shared pool of a node with the static policy is narrowed, too, and nobody's own."""
+    """The shared pool of a node with the static policy is narrowed, too, and has no owner."""
     shared, exclusive = use("/kubepods/podaa/c", "0-5", 8), use("/kubepods/podbb/c", "6-7", 9)
 
     assert found(shared, exclusive, pods_own="6-7") == [("2 pods run", "6-7")]
 
 
-def test_where_we_were_put_ourselves_is_nobodys_work() -> None:
+def test_where_we_were_put_ourselves_is_no_work_of_the_nodes() -> None:
     """``systemd-run -p AllowedCPUs=1 pinproof run ...``."""
     assert found(use("/a", "1", 9), own=frozenset({9})) == []
     assert found(use("/a", "1", 9, 10), own=frozenset({9})) == [("processes in /a are pinned to CPUs 1", "1")]

@@ -1,4 +1,4 @@
-"""Who works on a whole machine: a kubelet's process and state file, pods, Slurm jobs, on a made root."""
+"""What works on a whole machine: a kubelet's process and state file, pods, Slurm jobs, on a made root."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def found(root: Path) -> list[tuple[str, str]]:
 
 
 def test_an_idle_machine_is_free(root: Path) -> None:
-    """Nobody is found, and all CPUs may be loaded without insisting; so with a kubelet's folder that nobody uses."""
+    """Nothing is found, and all CPUs may be loaded without insisting; so with a kubelet's folder that is not used."""
     assert found(root) == []
     (root / "var/lib/kubelet").mkdir(parents=True)
     assert found(root) == []
@@ -82,7 +82,7 @@ def test_an_idle_machine_is_free(root: Path) -> None:
 
 
 def test_a_kubelet_without_pods_is_work(root: Path) -> None:
-    """Pods may come at any moment; it owns nothing, so who insists gets every CPU."""
+    """Pods may come at any moment; it owns nothing, so a user who insists gets every CPU."""
     kubelet(root)
 
     assert found(root) == [("a kubelet runs", "")]
@@ -112,7 +112,7 @@ def test_what_the_kubelet_promised_is_owned(root: Path, form: tuple[str, ...]) -
 
 
 def test_pods_of_a_kubelet_that_is_down_keep_their_cpus(root: Path) -> None:
-    """The state file says which are exclusive; the shared pool of its pods is nobody's own."""
+    """The state file says which are exclusive; the shared pool of its pods has no owner."""
     state(root, "var/lib/kubelet", "6-7")
     group(root, f"{POD}/main", "0-5", 100)
     group(root, f"{EXCLUSIVE}/main", "6-7", 101)
@@ -158,7 +158,7 @@ def test_slurm_jobs_are_work(root: Path, scope: str) -> None:
 
 
 def test_a_node_that_is_full_is_not_loaded_at_all(root: Path) -> None:
-    """Who insists gets what nobody owns, and here that is nothing; all that was found is counted."""
+    """A user who insists gets what has no owner, and here that is nothing; all that was found is counted."""
     kubelet(root)
     state(root, "var/lib/kubelet", "0-3")
     group(root, f"{EXCLUSIVE}/main", "0-3", 101)
@@ -173,8 +173,8 @@ def test_a_node_that_is_full_is_not_loaded_at_all(root: Path) -> None:
     assert of_the_collection(refused.value) == "at-work"
 
 
-def test_who_comes_later_is_found_when_one_looks_again(root: Path) -> None:
-    """A machine that was free is looked at again; with its own CPUs in mind where somebody insisted."""
+def test_what_comes_later_is_found_when_one_looks_again(root: Path) -> None:
+    """A machine that was free is looked at again; with its own CPUs in mind where a user insisted."""
     still_free(root=root)
     still_free(CpuSet.parse("4-7"), root)
     kubelet(root)

@@ -1,4 +1,4 @@
-"""Tasks that are pinned without a cgroup: which of them are somebody's work, and what every machine has."""
+"""Tasks that are pinned without a cgroup: which of them are the node's own work, and what every machine has."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def found(cpus: str, granted: str | None = ALL, *, first: str = ALL, ours: str =
     ],
 )
 def test_a_task_that_has_fewer_cpus_than_it_could_have_is_pinned(cpus: str, usual: dict[str, str]) -> None:
-    """By itself or by somebody, and not by where it was started."""
+    """By itself or by another program, and not by where it was started."""
     assert found(cpus, **usual)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("cpus", "usual"),
     [
-        pytest.param(ALL, {}, id="nobody-has-pinned-it"),
+        pytest.param(ALL, {}, id="it-was-never-pinned"),
         pytest.param("2-3", {"granted": "2-3"}, id="all-that-its-cgroup-has"),
         pytest.param("0-3", {"first": "0-3"}, id="a-machine-whose-systemd-is-pinned"),
         pytest.param("0-5", {"first": "0-3"}, id="more-than-systemd-has"),
@@ -52,7 +52,7 @@ def test_a_task_that_has_fewer_cpus_than_it_could_have_is_pinned(cpus: str, usua
     ],
 )
 def test_what_every_machine_has_is_not_pinned(cpus: str, usual: dict[str, str]) -> None:
-    """Masks that tasks inherit are nobody's wish."""
+    """Masks that tasks inherit were not asked for."""
     assert not found(cpus, **usual)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""When a kubelet's node that is followed counts as asked: its runtime answered, and who runs has a cgroup."""
+"""When a followed kubelet's node counts as asked: its runtime answered, and each container that runs has a cgroup."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_container_without_any_cgroup_tree_is_no_answer(tmp_path: Path, socket
 
 
 def test_a_runtime_that_cannot_be_asked_is_no_answer(tmp_path: Path, socket: Path) -> None:
-    """Nobody listens: what was asked for, and who begins, is not known."""
+    """Nothing listens: what was asked for, and what begins, is not known."""
     reading = source(tmp_path, socket, kubepods=True).read()
     assert not reading.complete
     assert any("containers" in part.part for part in reading.missing)

@@ -32,7 +32,7 @@ from toolkit.sources.places import Places
 
 
 def test_layers_that_agree_hold_what_they_say(node: Node) -> None:
-    """By pod and container alone; nobody is known to compete; the bound is a reconcile and the slack."""
+    """By pod and container alone; none is known to compete; the bound is a reconcile and the slack."""
     reading = node.read()
 
     assert cpus(reading) == {"db/main": "2-3", "web/app": "0-1"}
@@ -69,7 +69,9 @@ def test_a_pool_that_shrinks_gives_back_within_a_reconcile(node: Node) -> None:
     assert (cpus(done)["web/app"], back(done)) == ("0", {})
 
 
-def test_who_gives_nothing_back_holds_no_longer_what_it_owes(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_that_gives_nothing_back_holds_no_longer_what_it_owes(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After the period and the slack the new set is the promise, and what runs beside it a violation."""
     monkeypatch.setattr(follow, "SLACK_S", 0.05)
     node.configure("cpuManagerReconcilePeriod: 50ms\n")
@@ -87,7 +89,7 @@ def test_who_gives_nothing_back_holds_no_longer_what_it_owes(node: Node, monkeyp
 
 
 def test_a_pool_that_shrinks_again_has_no_more_time(node: Node) -> None:
-    """Who owes since the first change owes since then; another set does not begin its time anew."""
+    """A container that owes since the first change owes since then; another set does not begin its time anew."""
     node.read()
     node.state("0", db="2-3", new="1")
     node.read()

@@ -54,7 +54,7 @@ def test_what_is_edited_holds_from_the_next_start_on(node: Node) -> None:
     assert (before, edited, broken, away, period_s(node)) == (20.0, 20.0, 20.0, 20.0, 60.0)
 
 
-def test_where_nobody_says_when_it_started_the_file_is_believed(node: Node) -> None:
+def test_where_its_start_is_not_known_the_file_is_believed(node: Node) -> None:
     """It may have restarted between two readings."""
     node.configure("cpuManagerReconcilePeriod: 20s\n")
     before = period_s(node)
@@ -69,8 +69,8 @@ def written(path: Path, in_s: float) -> None:
 
 
 @pytest.mark.parametrize("drop_in", [False, True])
-def test_what_was_edited_before_anybody_looked_is_not_what_it_runs_with(node: Node, *, drop_in: bool) -> None:
-    """Nobody says what was there before: its reserved CPUs are not known, rather than those of the file."""
+def test_what_was_edited_before_the_first_look_is_not_what_it_runs_with(node: Node, *, drop_in: bool) -> None:
+    """Nothing says what was there before: its reserved CPUs are not known, rather than those of the file."""
     file, folder = node.root / "var/lib/kubelet/config.yaml", node.root / "etc/kubelet.d"
     process(node.root, KUBELET, "kubelet", "/kubelet.service", ARGUMENTS)
     write(node.root, "etc/kubelet.d/10.conf", HEADER + "cpuManagerReconcilePeriod: 20s\n")

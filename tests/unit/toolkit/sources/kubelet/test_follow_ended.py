@@ -49,7 +49,7 @@ def test_cpus_of_two_owners_have_no_time(node: Node) -> None:
     assert cpus(both) == {"db/main": "0-3", "new/main": "2-3", "web/app": "0-1"}
 
 
-def test_who_has_lost_all_to_another_has_what_it_runs_on(node: Node) -> None:
+def test_a_container_that_has_lost_all_to_another_has_what_it_runs_on(node: Node) -> None:
     """The pool is empty: nothing else is promised to it."""
     node.state("", new="2-3", other="0-1")
     node.runs(NEW, "new", "main", "2-3")
@@ -71,7 +71,7 @@ def test_a_pod_that_went_before_a_container_of_it_was_seen_gives_its_cpus_back()
 
 
 def test_cpus_that_wait_for_their_next_owner_have_one(node: Node) -> None:
-    """A static pod's next version is promised them while the container of the one before ends: nobody shares them."""
+    """A static pod's next version is promised them while the container of the one before ends: none shares them."""
     node.state("0-1", new="2-3")
     waits = node.read()
     node.runs(NEW, "new", "main", "2-3")
@@ -81,7 +81,7 @@ def test_cpus_that_wait_for_their_next_owner_have_one(node: Node) -> None:
 
 
 def test_a_container_without_tasks_has_ended_although_its_runtime_lists_it(node: Node) -> None:
-    """The shim's report waits for a CPU: nobody has the CPUs beside their new owner."""
+    """The shim's report waits for a CPU: none has the CPUs beside their new owner."""
     write(node.root, PROCS, "")
     reading = given_away(node)
 
@@ -206,7 +206,7 @@ def test_a_pod_that_waits_owns_what_its_containers_share(node: Node) -> None:
 
 
 def test_where_folders_cannot_be_listed_nothing_is_called_leaked(node: Node) -> None:
-    """Who waits is not known then: the verdict is a doubt, and the part is named."""
+    """Which pods wait is not known then: the verdict is a doubt, and the part is named."""
     node.state("0", db="2-3", new="1")
     write(node.root, "var/lib/kubelet/pods", "")
     reading = node.read()
@@ -223,7 +223,7 @@ def test_where_folders_cannot_be_listed_nothing_is_called_leaked(node: Node) -> 
     ids=["the shares of two CPUs", "a sharer's", "a part of them is the pool's"],
 )
 def test_a_watch_that_begins_after_cpus_were_given_away(shares: int, pool: str, taken: set[str]) -> None:
-    """Nobody has seen ``db`` own them: the runtime was asked to give it as many whole CPUs as it has shares of."""
+    """No reading has seen ``db`` own them: the runtime was asked to give it as many whole CPUs as it has shares of."""
     with made_node() as late:
         late.runs(NEW, "new", "main", "2-3" if pool == "0-1" else "3")
         late.state(pool, new="2-3" if pool == "0-1" else "3")

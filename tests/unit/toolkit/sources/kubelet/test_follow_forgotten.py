@@ -63,7 +63,7 @@ def test_what_has_the_pool_or_asks_for_no_cpu_of_its_own_is_a_sharer(node: Node)
 
 @pytest.mark.parametrize("pods", [{}, {"u-web": {"app": SHARER}}])
 def test_a_pod_that_the_kubelet_does_not_have_has_ended(node: Node, pods: dict[str, dict[str, object]]) -> None:
-    """It may run for as long as its grace period, on what it had: nobody knows what it asks for."""
+    """It may run for as long as its grace period, on what it had: what it asks for is not known."""
     node.read()
     allocates(node, pods)
     node.state("0-1,3", other="2")
@@ -84,7 +84,7 @@ def test_of_a_pod_with_a_manifest_alone_it_is_not_certain(node: Node) -> None:
     assert lost(node) == ()
 
 
-def test_a_kubelet_that_was_configured_anew_owes_nobody_a_cpu(node: Node) -> None:
+def test_a_kubelet_that_was_configured_anew_owes_no_cpu(node: Node) -> None:
     """Policy none, the file removed and written anew: containers keep their sets until they restart."""
     node.read()
     node.configure("")
@@ -98,7 +98,7 @@ def test_a_kubelet_that_was_configured_anew_owes_nobody_a_cpu(node: Node) -> Non
 
 
 def test_a_file_that_lost_all_entries_is_believed_after_a_reconcile(node: Node) -> None:
-    """A kubelet that starts writes one for 50 ms: nobody is forgotten by it."""
+    """A kubelet that starts writes one for 50 ms: no container is forgotten by it."""
     node.read()
     node.state("0-3")
     assert lost(node) == ()

@@ -88,7 +88,7 @@ def test_a_pod_has_its_limit_and_its_container_what_its_runtime_was_told(node: N
 
 @pytest.mark.parametrize("name", ["hugetlb.2MB.max", "hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.rsvd.max", ""])
 def test_what_no_control_file_carries_out_is_not_promised(node: Node, name: str) -> None:
-    """A machine without the controller, or of another hierarchy; `claims --kubelet` says the same as who follows."""
+    """A machine without the controller, or of another hierarchy; `claims --kubelet` says the same as what follows."""
     told(node)
     if name:
         for pod, container in (("api-node1", ""), ("web", WEB)):
@@ -178,7 +178,7 @@ def test_a_limit_that_others_told_the_runtime_is_not_judged(node: Node) -> None:
 
 
 def test_without_the_runtimes_word_no_container_is_promised_none(node: Node) -> None:
-    """Nobody says whether something between the kubelet and the kernel set a limit."""
+    """Nothing says whether a program between the kubelet and the kernel set a limit."""
     node.source = type(node.source)(Places(root=node.root))
     reading = unlimited(node)
 
@@ -186,7 +186,7 @@ def test_without_the_runtimes_word_no_container_is_promised_none(node: Node) -> 
 
 
 @pytest.mark.parametrize(("limit", "asked"), [("67108864", True), ("max", False), ("9223372036854771712", False)])
-def test_a_limit_that_nobody_asked_for_is_asked_for_again(node: Node, limit: str, asked: bool) -> None:
+def test_a_limit_that_was_not_asked_for_is_asked_for_again(node: Node, limit: str, asked: bool) -> None:
     """A resize may have brought it, by a kubelet that writes no allocations."""
     (node.root / STATES / "allocated_pods_state").unlink()
     node.asks(WEB, "web", "0-1", quota_us=-1, memory=0)

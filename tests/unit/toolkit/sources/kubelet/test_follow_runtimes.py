@@ -40,7 +40,7 @@ def test_a_monitor_of_a_listed_container_is_a_helper_without_cpus(node: Node, na
 
 
 def test_a_cgroup_that_is_called_as_a_monitor_is_none(node: Node) -> None:
-    """No such container is in the runtime's list: whoever is in there is a pod's task like any other."""
+    """No such container is in the runtime's list: what is in there is a pod's task like any other."""
     monitor(node, "ee" * 32)
     monitor(node, WEB)
     assert cpus(node.read()) == {"db/main": "2-3", "web/app": "0-1", MONITOR: "None"}
@@ -82,7 +82,7 @@ def test_a_claim_is_about_the_cgroup_that_the_runtime_limited(
 
 
 def test_the_layers_of_a_container_of_crun_agree(node: Node) -> None:
-    """Its CPUs are where its runtime wrote them; who changes them there is noticed at once."""
+    """Its CPUs are where its runtime wrote them; a change there is noticed at once."""
     scope(node, {}, {"cpuset.cpus": "0-1"})
     assert node.source._facts.last is not None
     followed = node.source._facts.last[1]

@@ -59,7 +59,7 @@ def test_a_spoilt_file_fails_for_as_long_as_it_lasts(
 
 
 def test_an_absent_file_passes_no_longer_than_a_reconcile(node: Node, clock: list[float]) -> None:
-    """A kubelet that is down writes none: no failure, what it promised goes on, and nobody says so."""
+    """A kubelet that is down writes none: no failure, what it promised goes on, and nothing says so."""
     before = node.read()
     (node.root / STATE).unlink()
     for clock[0], outcome in ((0.1, Outcome.PASSED), (14.9, Outcome.PASSED), (15.2, Outcome.UNDECIDED)):
@@ -71,8 +71,8 @@ def test_an_absent_file_passes_no_longer_than_a_reconcile(node: Node, clock: lis
     assert (outcomes(reading), why(reading)) == ({"cpu_manager_state": Outcome.PASSED}, [])
 
 
-def test_what_the_runtime_is_asked_for_while_the_file_is_silent_is_owed_by_nobody(node: Node) -> None:
-    """The last owner has ended, and a kubelet of which nobody knows whether it restarts has let the pool grow."""
+def test_what_the_runtime_is_asked_for_while_the_file_is_silent_is_owed_by_none(node: Node) -> None:
+    """The last owner has ended, and a kubelet of which it is not known whether it restarts has let the pool grow."""
     node.read()
     node.ends(DB)
     node.state("0-3")
@@ -143,7 +143,7 @@ def test_no_window_has_a_word_of_long_ago(node: Node, clock: list[float]) -> Non
     history, start_ns = LayerHistory("kubelet"), time.monotonic_ns()
     history.begin(start_ns)
     history.read(node.read(), start_ns)
-    node.configure("x: [\n")  # nobody says any more that a file is due
+    node.configure("x: [\n")  # nothing says any more that a file is due
     (node.root / STATE).unlink()
     for clock[0] in (2.0, 20.0, 40.0):
         history.read(node.read(), time.monotonic_ns())

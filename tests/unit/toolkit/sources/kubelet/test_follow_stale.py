@@ -177,7 +177,7 @@ def said(source: KubeletSource) -> NodeReading:
 
 
 def test_a_reading_with_a_memory_is_one_without(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever comes, changes and goes, in any order. (Who need not be asked is another test's.)"""
+    """Whatever comes, changes and goes, in any order. (Which need not be asked is another test's.)"""
     monkeypatch.setattr(follow, "TURNS", 1)
     dice = random.Random(SEED)
     for _ in range(STEPS):

@@ -15,7 +15,7 @@ from toolkit.sources.kubelet import evidence
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
-    """The node; nobody serves its socket, the kubelet's log names its containers."""
+    """The node; nothing serves its socket, the kubelet's log names its containers."""
     made = Node(tmp_path)
     logs = tmp_path / "var/log/containers"
     logs.mkdir(parents=True)
@@ -45,9 +45,7 @@ def test_a_pod_sandbox_is_known_by_its_tasks(node: Node) -> None:
 
 
 @pytest.mark.parametrize(("comm", "pod", "held"), [("", "web", None), ("db", "db", None), ("app", "web", "0-1")])
-def test_a_container_that_nobody_names_is_promised_what_is_sure(
-    node: Node, comm: str, pod: str, held: str | None
-) -> None:
+def test_a_container_without_a_name_is_promised_what_is_sure(node: Node, comm: str, pod: str, held: str | None) -> None:
     """It may be a sandbox, if its tasks cannot be read; or an owner, in a pod that owns CPUs. That is said."""
     stranger(node, BOX, comm, pod)
     reading = node.read()

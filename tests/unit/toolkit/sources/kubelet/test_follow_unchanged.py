@@ -52,7 +52,7 @@ def in_force(node: Node, folder: str) -> str | None:
 
 
 def renamed_away(node: Node) -> None:
-    """A v1 cgroup may be renamed; whoever has its files open reads them on."""
+    """A v1 cgroup may be renamed; a reader that has its files open reads them on."""
     (node.root / LIFE).rename(node.root / POD / "elsewhere")
 
 
@@ -125,7 +125,7 @@ def test_a_quota_that_is_written_is_asked_for_at_once(node: Node, text: str) -> 
     assert asked.count(True) <= 1
 
 
-def test_who_owned_cpus_is_worked_out_where_something_is_said_anew(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_former_owners_are_worked_out_where_something_is_said_anew(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a task still runs on CPUs that another owns by now is looked at each time."""
     worked_out, looked = list[str](), list[str]()
     has_tasks = ControlWords.has_tasks
@@ -158,7 +158,7 @@ def test_who_owned_cpus_is_worked_out_where_something_is_said_anew(node: Node, m
     assert worked_out == []
 
 
-def test_what_is_held_is_worked_out_while_somebody_owes(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_held_is_worked_out_while_a_container_owes(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Time is in it then, although nothing is said anew; it is not where each has what the state file says."""
     held = list[str]()
     life = InForce.life

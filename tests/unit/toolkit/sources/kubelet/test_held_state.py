@@ -100,7 +100,7 @@ def test_a_spoilt_file_is_shown_and_not_believed(spoilt: str) -> None:
 @pytest.mark.parametrize("silence", [None, "", text("")], ids=["absent", "empty", "no CPU"])
 @pytest.mark.parametrize("first", [True, False])
 def test_silence_has_a_begin_and_an_end(silence: str | None, *, first: bool) -> None:
-    """Longer than a restart takes the file is as it is, and what holds is nobody's word."""
+    """Longer than a restart takes the file is as it is, and what holds is no program's word."""
     held = HeldState()
     before = None if first else held.cpu(BEFORE, 0, WAIT_NS)
     for at_s, lost in ((1, False), (15, False), (16, True), (3600, True)):

@@ -107,7 +107,7 @@ def test_a_manifest_that_was_the_pods_stays_so_whatever_the_runtime_is_told() ->
     assert claims(replace(drifted, static_of=static))["api-n/app"].memory_bytes == 64 * MIB
 
 
-def test_one_who_follows_from_after_the_edit_does_not_learn_it() -> None:
+def test_what_follows_from_after_the_edit_does_not_learn_it() -> None:
     """However often it is read."""
     known, config = StaticPods(), NodeConfig()
     for _ in range(3):

@@ -94,7 +94,7 @@ def test_a_tree_in_which_nothing_came_or_went_is_not_listed(tmp_path: Path, monk
 
 
 def test_entries_in_another_order_are_the_same() -> None:
-    """Go's servers send lists and labels as they lie in a map; what nobody decodes is not compared."""
+    """Go's servers send lists and labels as they lie in a map; what is not decoded is not compared."""
     known = Known(container_entry)
     first = known.of([entry("a"), entry("b")])
     labels = dict(reversed(list(first[0]["labels"].items())))
@@ -203,7 +203,7 @@ def test_the_kubelet_is_known_by_its_number_alone(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--config=/x", "--version=raw"], ["-h"], ["--help"], None])
-def test_who_only_asks_a_kubelet_for_its_version_is_none(tmp_path: Path, words: list[str] | None) -> None:
+def test_a_command_that_asks_a_kubelet_for_its_version_is_none(tmp_path: Path, words: list[str] | None) -> None:
     """It has the kubelet's name, may have a lower number, and may be all there is while the kubelet restarts.
 
     So may one that has no words: it has ended, or its exec is not done.
@@ -251,7 +251,7 @@ def static(uid: str, memory: str) -> NodeReading:
 
 
 def limits(known: StaticPods, reading: NodeReading) -> dict[str, int]:
-    """What the containers of these pods are limited to, in MiB, as one who follows the node knows it."""
+    """What the containers of these pods are limited to, in MiB, as one that follows the node knows it."""
     pods = requested(replace(reading, static_of=known.of(reading, NodeConfig()))).pods
     return {uid[:2]: pod.containers[0].limit("memory").value >> 20 for uid, pod in pods.items()}
 

@@ -61,7 +61,7 @@ def test_a_certificate_is_checked_where_one_is_named(tmp_path: Path) -> None:
     ids=["nothing", "others", "another program", "a word", "torn", "elsewhere"],
 )
 def test_what_is_no_answer_is_one_line(text: str, path: str, words: str) -> None:
-    """With the address; nobody is followed to another."""
+    """With the address; it is not followed to another."""
     with metrics_server(text) as server, pytest.raises(InputError, match=words) as raised:
         read_metrics(server.address.replace("/metrics", path or "/metrics"))
     assert "\n" not in str(raised.value)
@@ -75,7 +75,7 @@ def test_a_token_that_is_a_link_is_read(token: Path, tmp_path: Path) -> None:
 
 
 def test_without_the_token_it_is_refused() -> None:
-    """By its status; where nobody listens, by that; a file that is not there, too."""
+    """By its status; where nothing listens, by that; a file that is not there, too."""
     with metrics_server(RIGHT, token=TOKEN) as server, pytest.raises(InputError, match="status 401"):
         read_metrics(server.address)
     for where in (server.address, "/nowhere/at/all"):

@@ -1,4 +1,4 @@
-"""How often a kubelet's node is read: by what a reading costs, and sooner where nobody answered."""
+"""How often a kubelet's node is read: by what a reading costs, and sooner where no answer came."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANSWERED = SourceReading(claims=ClaimSet(claims=()))
 
 @pytest.mark.parametrize(("cost_s", "every_s"), [(0.001, EVERY_S), (0.012, 4.8), (1.0, EVERY_MAX_S)])
 def test_a_node_that_is_costly_to_read_is_read_more_seldom(cost_s: float, every_s: float) -> None:
-    """One part in 400 of a CPU, but once in a reconcile period at least; whoever asks for another time gets it."""
+    """One part in 400 of a CPU, but once in a reconcile period at least; another time that is asked for is kept."""
     pace, asked = ReadingPace(EVERY_S), ReadingPace(1.0)
     assert pace.every_s == EVERY_S
     pace.cost_s = asked.cost_s = cost_s

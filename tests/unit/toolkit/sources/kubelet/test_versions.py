@@ -1,4 +1,4 @@
-"""Which kubelet runs where nobody says it: what it has written shows how old it is at least, the rest is undecided."""
+"""Which kubelet runs where nothing says it: what it has written shows how old it is at least, the rest is undecided."""
 
 from __future__ import annotations
 
