@@ -25,9 +25,10 @@ from probes.composition import WITNESSES
 from toolkit.host import cgroupfs, perf_event
 from toolkit.model.evidence import Evidence
 
-EMULATED = "QEMU TCG CPU" in Path("/proc/cpuinfo").read_text()
+EMULATED = "QEMU TCG CPU" in Path("/proc/cpuinfo").read_text() or "lab.init=" in Path("/proc/cmdline").read_text()
 """Software emulation: what happened, where and how often is as true there as elsewhere; how long the kernel's own work
-takes (a migration, an interrupt) is the emulator's affair, tens to hundreds of times longer than on a real CPU."""
+takes (a migration, an interrupt) is the emulator's affair, tens to hundreds of times longer than on a real CPU. CPUs of
+arm64 do not say what they are emulated by: the lab's guests are known by the words of their kernel."""
 SOURCES = Path(__file__).resolve().parent.parent / "data/probes"
 SOURCE = SOURCES / "planter.c"
 

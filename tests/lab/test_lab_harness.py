@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.harness import initramfs, limits, settings
+from tests.lab.harness import debian, initramfs, limits, plugin, settings
+from tests.lab.harness.architecture import AMD64, ARM64, Architecture
 from tests.lab.harness.inside import wire
 from tests.lab.harness.topology import BY_NAME, CATALOGUE, SPARSE, TWO_SOCKETS, Topology
 from toolkit.model.conformance import ControlResult
@@ -57,6 +58,37 @@ def test_one_machine_has_ids_on_both_sides_of_64() -> None:
     assert {63, 64} <= set(ids)
     assert max(ids) > 64
     assert len(ids) < max(ids)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kernel", "release"),
+    [
+        (AMD64, "5.10", "5.10.0-32-amd64"),
+        (AMD64, "6.1", "6.1.0-40-amd64"),
+        (AMD64, "6.12", "6.12.117+deb12-amd64"),
+        (AMD64, "6.12-rt", "6.12.117+deb12-rt-amd64"),
+        (ARM64, "6.12", "6.12.117+deb13-arm64"),
+        (ARM64, "6.12-16k", "6.12.117+deb13-arm64-16k"),
+    ],
+)
+def test_a_kernel_is_found_by_the_name_of_its_package(
+    architecture: Architecture, kernel: str, release: str, tmp_path: Path
+) -> None:
+    """Beside others of the same version that are made for something else."""
+    (tmp_path / "boot").mkdir()
+    for name in ("5.10.0-32-amd64", "6.1.0-40-rt-amd64", "6.1.0-40-amd64", "6.12.117+deb12-rt-amd64"):
+        (tmp_path / "boot" / f"vmlinuz-{name}").touch()
+    for name in ("6.12.117+deb12-amd64", "6.12.117+deb13-arm64-16k", "6.12.117+deb13-arm64"):
+        (tmp_path / "boot" / f"vmlinuz-{name}").touch()
+    assert debian.kernel_release(tmp_path, kernel, architecture.kernels) == release
+    with pytest.raises(settings.LabUnavailableError, match="no kernel '6\\.13' in the lab"):
+        debian.kernel_release(tmp_path, "6.13", architecture.kernels)
+
+
+def test_tests_of_each_architecture_have_a_guest_of_their_own() -> None:
+    """The worker that a test is sent to is known by the name of its guest, whose beginning is another's name."""
+    test = "tests/lab/test_lab_arm64.py::test_it[pair-6.12{}-arm64-recall]"
+    assert len({plugin.group_of(test.format(kind)) for kind in ("", "-16k")}) == 2
 
 
 def test_cache_is_outside_the_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

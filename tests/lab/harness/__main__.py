@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
-from tests.lab.harness import debian, emulator, flavours, image, quick, settings, snapshot
+from tests.lab.harness import emulator, flavours, image, quick, settings, snapshot
+from tests.lab.harness.flavours import Flavour
 from tests.lab.harness.settings import LabUnavailableError
 from tests.lab.harness.snapshot import GuestKind
 from tests.lab.harness.topology import BY_NAME
@@ -22,7 +24,11 @@ def say(line: str) -> None:
 
 def setup() -> None:
     """Install the host programs that are missing."""
-    missing = sorted({package for name, package in settings.HOST_TOOLS.items() if not _has(name)})
+    install(sorted({package for name, package in settings.HOST_TOOLS.items() if settings.found(name) is None}))
+
+
+def install(missing: Sequence[str]) -> None:
+    """Install Debian's packages on the host."""
     if not missing:
         return
     if os.geteuid() != 0:
@@ -31,12 +37,13 @@ def setup() -> None:
     subprocess.run(["apt-get", "install", "--yes", "--no-install-recommends", *missing], check=True)
 
 
-def _has(name: str) -> bool:
-    try:
-        settings.tool(name)
-    except LabUnavailableError:
-        return False
-    return True
+def build(flavour: Flavour) -> None:
+    """Make what is missing of a flavour's guests: the compiler of its foreign programs, the emulator, the image."""
+    architecture = flavour.architecture
+    if settings.found(architecture.compiler) is None:
+        install(architecture.compiler_packages)
+    emulator.build(say, architecture)
+    image.build(say, flavour)
 
 
 def command(kind: GuestKind, argv: list[str]) -> int:
@@ -66,14 +73,14 @@ def main() -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("setup", help="install missing host programs from Debian's packages")
     parser_image = verbs.add_parser("image", help="fetch the emulator and build guest images, what is missing of them")
-    parser_image.add_argument("--flavour", choices=flavours.BY_NAME, action="append", help="default: every one")
+    parser_image.add_argument("--flavour", choices=flavours.BY_NAME, action="append", help="default: those of make lab")
     verbs.add_parser("quick", help="print the tests of make lab-quick, one a line")
     verbs.add_parser("guests", help="print how many guests run side by side on this machine")
     verbs.add_parser("clean", help="remove the lab's cache")
     for name, text in (("run", "run a command in a guest"), ("warm", "make the snapshot of a guest")):
         verb = verbs.add_parser(name, help=text)
         verb.add_argument("--topology", choices=BY_NAME, default="small")
-        verb.add_argument("--kernel", choices=debian.KERNELS, default="6.1")
+        verb.add_argument("--kernel", choices=flavours.KERNELS, default="6.1")
         verb.add_argument("--cgroup", choices=snapshot.CGROUP_WORDS, default="v2")
         verb.add_argument("--flavour", choices=flavours.BY_NAME, default=flavours.PLAIN.name)
         if name == "run":
@@ -83,9 +90,8 @@ def main() -> int:
         if words.verb == "setup":
             setup()
         elif words.verb == "image":
-            emulator.build(say)
-            for name in words.flavour or flavours.BY_NAME:
-                image.build(say, flavours.BY_NAME[name])
+            for flavour in [flavours.BY_NAME[name] for name in words.flavour or ()] or flavours.USUAL:
+                build(flavour)
         elif words.verb == "quick":
             print("\n".join(quick.tests()))
         elif words.verb == "guests":

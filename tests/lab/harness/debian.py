@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.lab.harness.settings import LabUnavailableError, tool
@@ -62,7 +62,9 @@ _ARCHIVE = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://de
 _MERGED = ("bin", "sbin", "lib", "lib64")
 
 
-def download(archive: Path, wanted: Sequence[str], releases: Sequence[str] = ()) -> list[Path]:
+def download(
+    archive: Path, wanted: Sequence[str], releases: Sequence[str] = (), architecture: str = "amd64"
+) -> list[Path]:
     """Fetch the closure of packages; return the files of exactly this closure.
 
     :param releases: where to look, the preferred one last; empty: where the host's own apt looks.
@@ -77,7 +79,8 @@ def download(archive: Path, wanted: Sequence[str], releases: Sequence[str] = ())
         "Dir::Cache::archives": archive,
         "Dir::Cache::pkgcache": "",
         "Dir::Cache::srcpkgcache": "",
-        "APT::Architecture": "amd64",
+        "APT::Architecture": architecture,
+        "APT::Architectures": architecture,
         "APT::Install-Recommends": "false",
         "APT::Sandbox::User": "root",
     }
@@ -150,25 +153,28 @@ def unpack(package: Path, root: Path, without: tuple[str, ...] = ()) -> None:
 
 def unpack_kernels(packages: list[Path], root: Path) -> None:
     """Extract kernels and their modules, and index the modules."""
-    root.mkdir(parents=True)
+    make_root(root)  # from Debian 13 on modules are packed below /usr/lib
+    left_out = tuple(f"./{lib}/modules/*/kernel/{part}" for lib in ("lib", "usr/lib") for part in _MODULES_LEFT_OUT)
     for package in packages:
-        unpack(package, root, tuple(f"./lib/modules/*/kernel/{folder}" for folder in _MODULES_LEFT_OUT))
+        unpack(package, root, left_out)
     for release in (root / "lib/modules").iterdir():
         _run([tool("depmod"), "-b", str(root), release.name])
 
 
-def kernel_release(root: Path, kernel: str) -> str:
-    """Return the release (``uname -r``) of one of :data:`KERNELS` in an unpacked tree.
+def kernel_release(root: Path, kernel: str, kernels: Mapping[str, str]) -> str:
+    """Return the release (``uname -r``) of a kernel in an unpacked tree.
 
+    :param kernels: the lab's names and Debian's packages.
     :raises LabUnavailableError: unknown name, or not there.
     """
-    if kernel not in KERNELS:
-        raise LabUnavailableError(f"no kernel {kernel!r} in the lab: {', '.join(KERNELS)}")
-    version, _, flavour = kernel.partition("-")
-    real_time = flavour == "rt"
-    for image in sorted((root / "boot").glob(f"vmlinuz-{version}.*-amd64")):
-        if image.name.endswith("-rt-amd64") == real_time:
-            return image.name.removeprefix("vmlinuz-")
+    if kernel not in kernels:
+        raise LabUnavailableError(f"no kernel {kernel!r} in the lab: {', '.join(kernels)}")
+    version = kernel.partition("-")[0]
+    kind = re.sub(r"^linux-image-(\d+\.\d+-)?", "", kernels[kernel])  # amd64, rt-amd64, arm64-16k
+    for image in sorted((root / "boot").glob("vmlinuz-*")):
+        release = image.name.removeprefix("vmlinuz-")
+        if re.fullmatch(rf"{re.escape(version)}\.[^-]*-(\d+-)?{re.escape(kind)}", release):
+            return release
     raise LabUnavailableError(f"the lab's cache holds no kernel {kernel}: run make lab-image")
 
 

@@ -20,7 +20,8 @@ def equipped(guest: Guest, tmp_path_factory: pytest.TempPathFactory) -> Guest:
     """The guest with the project's tests and their foreign program, compiled here: guests have no compiler."""
     program = tmp_path_factory.mktemp("planter") / "planter"
     source = HERE / f"{PLANTER}.c"
-    subprocess.run(["cc", "-O2", "-static", "-pthread", "-o", str(program), str(source)], check=True)
+    compiler = guest.architecture.compiler
+    subprocess.run([compiler, "-O2", "-static", "-pthread", "-o", str(program), str(source)], check=True)
     guest.put_project("tests")
     guest.put({PLANTER: program.read_bytes()}, PROJECT)
     return guest

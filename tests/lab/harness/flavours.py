@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tests.lab.harness.architecture import AMD64, ARM64, Architecture
+
 _AGENT = """[Unit]
 Description=The lab's command agent
 DefaultDependencies=no
@@ -76,7 +78,7 @@ class Flavour:
     """What an image has of its own.
 
     :param packages: Debian packages beside those of every guest.
-    :param kernels: names of the lab's kernels; empty: all of them.
+    :param kernels: names of the architecture's kernels; empty: all of them.
     :param users: name and number of users, each with a group of that name.
     :param files: path below the root and text; ``links``: path and where it leads.
     :param folders: owned by the user.
@@ -86,6 +88,7 @@ class Flavour:
     packages: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
     mib: int = 2600
+    architecture: Architecture = AMD64
     users: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[str, int] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
@@ -119,4 +122,9 @@ SYSTEMD = Flavour(
     },
     folders={"etc/munge": "munge", "var/lib/munge": "munge", "var/log/munge": "munge", "var/log/slurm": "slurm"},
 )
-BY_NAME = {flavour.name: flavour for flavour in (PLAIN, SYSTEMD)}
+ARM = Flavour(name="arm64", architecture=ARM64)
+USUAL = (PLAIN, SYSTEMD)
+"""Those that ``make lab`` runs in."""
+BY_NAME = {flavour.name: flavour for flavour in (*USUAL, ARM)}
+KERNELS = tuple(sorted({kernel for flavour in BY_NAME.values() for kernel in flavour.architecture.kernels}))
+"""Names of kernels that a guest of some flavour boots."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.lab.harness.architecture import Architecture
 from tests.lab.harness.guest_files import PROJECT, packed, project_files
 from tests.lab.harness.inside import wire
 from tests.lab.harness.machine import Machine
@@ -101,8 +102,11 @@ class Pending:
 class Guest:
     """A running guest."""
 
-    def __init__(self, topology: Topology, kernel: str, release: str, machine: Machine) -> None:
+    def __init__(
+        self, topology: Topology, architecture: Architecture, kernel: str, release: str, machine: Machine
+    ) -> None:
         self.topology = topology
+        self.architecture = architecture
         self.kernel = kernel
         self.release = release
         self.machine = machine

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.harness import debian, settings
+from tests.lab.harness.architecture import Architecture
 from tests.lab.harness.flavours import PLAIN, Flavour
 from tests.lab.harness.settings import LabUnavailableError, tool
 
@@ -75,7 +76,7 @@ def build(say: Callable[[str], None] = lambda line: None, flavour: Flavour = PLA
             raise LabUnavailableError("building the guest image needs root (chroot into the unpacked tree)") from None
     store = settings.cache()
     say("resolving and downloading Debian packages")
-    packages = debian.download(store / "packages", _packages(flavour))
+    packages = _download(store, flavour)
     with tempfile.TemporaryDirectory(prefix="building-", dir=store) as temporary:
         work = Path(temporary)
         kernels = [package for package in packages if debian.is_kernel(package)]
@@ -86,7 +87,7 @@ def build(say: Callable[[str], None] = lambda line: None, flavour: Flavour = PLA
         stage = work / "stage"
         _stage(stage, [package for package in packages if package not in kernels], flavour)
         say("adding the project's Python dependencies")
-        _python_packages(stage)
+        _python_packages(stage, flavour.architecture)
         say("writing the ext4 image")
         target = work / "result"
         target.mkdir()
@@ -101,9 +102,18 @@ def build(say: Callable[[str], None] = lambda line: None, flavour: Flavour = PLA
     return current(flavour)
 
 
+def _download(store: Path, flavour: Flavour) -> list[Path]:
+    architecture = flavour.architecture
+    place = store / architecture.folder("packages")
+    return debian.download(place, _packages(flavour), architecture.releases, architecture.name)
+
+
+def _kernels(flavour: Flavour) -> tuple[str, ...]:
+    return flavour.kernels or tuple(flavour.architecture.kernels)
+
+
 def _packages(flavour: Flavour) -> list[str]:
-    names = flavour.kernels or tuple(debian.KERNELS)
-    kernels = [debian.KERNELS[name] for name in names if name not in debian.RELEASES]
+    kernels = [flavour.architecture.kernels[name] for name in _kernels(flavour) if name not in debian.RELEASES]
     return [*kernels, *debian.GUEST_PACKAGES, *flavour.packages]
 
 
@@ -112,7 +122,7 @@ def _other_kernels(store: Path, flavour: Flavour, say: Callable[[str], None]) ->
     release leaves the archive one day, and all other guests are as good without it.
     """
     found: list[Path] = []
-    for name in flavour.kernels or tuple(debian.KERNELS):
+    for name in _kernels(flavour):
         release = debian.RELEASES.get(name)
         if release is None:
             continue
@@ -155,7 +165,8 @@ def _stage(stage: Path, packages: list[Path], flavour: Flavour) -> None:
     shell = stage / "usr/bin/sh"
     if not shell.exists():
         shell.symlink_to("dash")
-    _nice(["chroot", stage, "/sbin/ldconfig"])
+    if flavour.architecture.is_host:  # elsewhere libraries are found without
+        _nice(["chroot", stage, "/sbin/ldconfig"])
 
 
 def _own(stage: Path, flavour: Flavour) -> None:
@@ -186,14 +197,16 @@ def _own(stage: Path, flavour: Flavour) -> None:
                 each.chmod(0o600)
 
 
-def _python_packages(stage: Path) -> None:
+def _python_packages(stage: Path, architecture: Architecture) -> None:
     interpreter = max((stage / "usr/bin").glob("python3.[0-9]*"), key=lambda path: len(path.name))
     version = interpreter.name.removeprefix("python")
     target = stage / PYTHON_PACKAGES.lstrip("/")
     options = ["--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--no-compile"]
     platform = ["--only-binary=:all:", "--implementation=cp", f"--python-version={version}"]
-    platform += ["--platform=manylinux2014_x86_64", "--platform=manylinux_2_28_x86_64"]
+    platform += [f"--platform={one}" for one in architecture.wheels]
     _nice([sys.executable, "-m", "pip", "install", *options, *platform, "--target", target, *_requirements()])
+    if not architecture.is_host:
+        return
     compiling = ["-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
     folders = [f"/usr/lib/python{version}", "/usr/lib/python3/dist-packages", PYTHON_PACKAGES]
     _nice(["chroot", stage, f"/usr/bin/{interpreter.name}", *compiling, *folders], check=False)

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.lab.harness import emulator, settings
+from tests.lab.harness.architecture import AMD64, Architecture
 from tests.lab.harness.inside import wire
 from tests.lab.harness.settings import tool
 
 POLL_S = 0.02
 BUS = "bus=pcie.0"
 KERNEL_WORDS = (
-    "console=ttyS0",
     "quiet",
     "loglevel=4",
     "panic=-1",
@@ -45,18 +45,21 @@ class MachineError(Exception):
     """QEMU or the guest's kernel ended, or does not answer; the message ends with the console's tail."""
 
 
-def version() -> str:
+def version(architecture: Architecture = AMD64) -> str:
     """Return QEMU's version line."""
-    done = subprocess.run([*emulator.command(), "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run([*emulator.command(architecture), "--version"], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()[0]
 
 
-def command_line(kernel: Path, initramfs: Path, root: Path, hardware: list[str], words: list[str]) -> list[str]:
+def command_line(
+    architecture: Architecture, kernel: Path, initramfs: Path, root: Path, hardware: list[str], words: list[str]
+) -> list[str]:
     """Return the QEMU command of a machine, without where it resumes from."""
+    append = " ".join([f"console={architecture.console}", *KERNEL_WORDS, *words])
     return [
-        *(*emulator.command(), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
-        *("-bios", emulator.FIRMWARE, "-machine", "q35", "-accel", "tcg,thread=multi,tb-size=256", *hardware),
-        *("-kernel", str(kernel), "-initrd", str(initramfs), "-append", " ".join([*KERNEL_WORDS, *words])),
+        *(*emulator.command(architecture), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *(*architecture.machine, "-cpu", architecture.cpu, "-accel", "tcg,thread=multi,tb-size=256", *hardware),
+        *("-kernel", str(kernel), "-initrd", str(initramfs), "-append", append),
         *("-serial", "file:console", "-qmp", "unix:monitor,server=on,wait=off"),
         *("-drive", f"file={root},if=none,id=root,format=raw,read-only=on,file.locking=off"),
         # On the first bus: QEMU would take that of a port otherwise, where only bridges may be.

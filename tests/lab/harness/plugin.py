@@ -16,9 +16,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.lab.harness import compiled, image, snapshot
-from tests.lab.harness.debian import KERNELS
-from tests.lab.harness.flavours import BY_NAME
+from tests.lab.harness import compiled, flavours, image, snapshot
 from tests.lab.harness.guest import Guest
 from tests.lab.harness.settings import LabUnavailableError
 from tests.lab.harness.snapshot import CGROUP_WORDS, GuestKind
@@ -83,7 +81,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @functools.cache
 def _kinds() -> tuple[str, ...]:
     """Every kind of guest that there can be, the longest names first: some begin as others do."""
-    every = itertools.product(CATALOGUE, KERNELS, CGROUP_WORDS, BY_NAME)
+    every = itertools.product(CATALOGUE, flavours.KERNELS, CGROUP_WORDS, flavours.BY_NAME)
     names = [str(GuestKind(topology=one, kernel=two, cgroup=three, flavour=four)) for one, two, three, four in every]
     return tuple(sorted(names, key=len, reverse=True))
 

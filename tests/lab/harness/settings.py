@@ -46,10 +46,15 @@ def tool(name: str) -> str:
 
     :raises LabUnavailableError: naming the package.
     """
-    found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-    if found is None:
+    path = found(name)
+    if path is None:
         raise LabUnavailableError(f"{name} is not installed: apt-get install {HOST_TOOLS[name]}, or make lab-setup")
-    return found
+    return path
+
+
+def found(name: str) -> str | None:
+    """Return the path of a host program, ``None`` where it is not installed."""
+    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
 def guests_at_once() -> int:

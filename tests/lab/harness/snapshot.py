@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.harness import debian, image, initramfs, machine, settings
+from tests.lab.harness.architecture import Architecture
 from tests.lab.harness.flavours import BY_NAME, PLAIN
 from tests.lab.harness.guest import Guest
 from tests.lab.harness.machine import Machine, MachineError
 from tests.lab.harness.settings import LabUnavailableError
 from tests.lab.harness.topology import SMALL, Topology
 
-BOOT_TIMEOUT_S = 250
 RESTORE_TIMEOUT_S = 60
 BOOTS = 3
 CLOCK_S = 3.0
@@ -43,6 +43,11 @@ class GuestKind:
         flavour = "" if self.flavour == PLAIN.name else f"-{self.flavour}"
         return f"{self.topology.name}-{self.kernel}{hierarchy}{flavour}"
 
+    @property
+    def architecture(self) -> Architecture:
+        """What its flavour is made for."""
+        return BY_NAME[self.flavour].architecture
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
@@ -58,13 +63,13 @@ def recipe(kind: GuestKind) -> Recipe:
 
     :raises LabUnavailableError: a program or the image is missing.
     """
-    files = image.current(BY_NAME[kind.flavour])
-    release = debian.kernel_release(files.kernels, kind.kernel)
+    files, architecture = image.current(BY_NAME[kind.flavour]), kind.architecture
+    release = debian.kernel_release(files.kernels, kind.kernel, architecture.kernels)
     vmlinuz = files.kernels / "boot" / f"vmlinuz-{release}"
     start = initramfs.build(files, release)
     words = [*CGROUP_WORDS[kind.cgroup], f"lab.init={kind.flavour}", *kind.topology.kernel_args()]
-    command = machine.command_line(vmlinuz, start, files.root, kind.topology.qemu_args(), words)
-    parts = [machine.version(), *command, hashlib.sha256(vmlinuz.read_bytes()).hexdigest()]
+    command = machine.command_line(architecture, vmlinuz, start, files.root, kind.topology.qemu_args(), words)
+    parts = [machine.version(architecture), *command, hashlib.sha256(vmlinuz.read_bytes()).hexdigest()]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     target = settings.cache() / f"{kind}_{key}.snapshot"
     return Recipe(release=release, command=tuple(command), snapshot=target)
@@ -77,7 +82,7 @@ def make(kind: GuestKind, what: Recipe) -> float:
     why = ""
     for _ in range(BOOTS):
         try:
-            booted = _started(kind, what, None, BOOT_TIMEOUT_S)
+            booted = _started(kind, what, None, kind.architecture.boot_s)
         except MachineError as error:  # once a timer of an emulated CPU never came: the kernel stood still
             why = str(error)
             continue
@@ -127,7 +132,7 @@ def _started(kind: GuestKind, what: Recipe, resume_from: Path | None, timeout_s:
         if resume_from:
             emulated.resume()
         emulated.prefer_first_cpu()
-        started = Guest(kind.topology, kind.kernel, what.release, emulated)
+        started = Guest(kind.topology, kind.architecture, kind.kernel, what.release, emulated)
         started.wait_ready(timeout_s)
     except BaseException:
         emulated.close()

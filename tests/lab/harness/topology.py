@@ -104,8 +104,7 @@ class Topology:
     def qemu_args(self) -> list[str]:
         """Return the QEMU arguments that make this machine."""
         shape = f"sockets={self.sockets},dies={self.dies},cores={self.cores},threads={self.threads}"
-        args = ["-cpu", "max,vendor=GenuineIntel,la57=off", "-smp", f"{self.cpu_count},{shape}"]
-        args += ["-m", f"{self.memory_mib}M"]
+        args = ["-smp", f"{self.cpu_count},{shape}", "-m", f"{self.memory_mib}M"]
         for i, node in enumerate(self.nodes):
             cpus = "".join(f",cpus={part}" for part in str(node.cpus).split(",") if part)
             args += ["-object", f"memory-backend-ram,id=mem{i},size={node.memory_mib}M"]
