@@ -226,9 +226,11 @@ if [ ! -x $venv/bin/pip ]; then
 	$python -m venv --system-site-packages $venv || cannot "$python -m venv failed (see above)"
 fi
 say "installing pinproof and its Python dependencies"
+# Without an environment of its own for the build: that would have all dependencies, which only a wheel's build needs.
 install_python() {
-	PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore \
-		$venv/bin/pip install --quiet --retries 5 --editable "$1"
+	export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+	$venv/bin/pip install --quiet --retries 5 hatchling editables &&
+		$venv/bin/pip install --quiet --retries 5 --no-build-isolation --editable "$1"
 }
 unavailable="pip could not install the Python dependencies (see above); is the package index reachable?"
 case $level in

@@ -3,8 +3,8 @@
     python -m tools.completion DIRECTORY
 
 They are written below DIRECTORY where each shell looks for them below ``/usr/share`` or ``/usr/local/share``; ``make
-manual`` does so, and the Debian package has them. click's own completion starts the program at each key, which takes as
-long as the imports of a verb.
+manual`` does so, and the wheel and the Debian package have them. click's own completion starts the program at each key,
+which takes as long as the imports of a verb.
 
 Source: shtab (PyPI), which makes them of an argparse parser and has a bridge from click.
 """

@@ -2,8 +2,8 @@
 
     python -m tools.manual DIRECTORY
 
-They are written below ``DIRECTORY/man/man1``; ``make manual`` does so, and the Debian package has them. The date in
-them is ``SOURCE_DATE_EPOCH``, without it that of today.
+They are written below ``DIRECTORY/man/man1``; ``make manual`` does so, and the wheel and the Debian package have them.
+The date in them is ``SOURCE_DATE_EPOCH``, without it that of today.
 
 Source: man-pages(7), man(7); lexgrog(1) for the line of NAME.
 """

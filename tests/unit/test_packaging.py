@@ -15,13 +15,18 @@ from pathlib import Path
 
 import pytest
 
+import toolkit
+from toolkit.verbs import VERBS
+
 PROJECT = Path(__file__).resolve().parents[2]
+SHARE = f"pinproof-{toolkit.__version__}.data/data/share/"
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel of this checkout."""
-    pytest.importorskip("hatchling", reason="hatchling builds the wheel (pip install -e '.[dev]')")
+    for module in ("hatchling", "shtab"):
+        pytest.importorskip(module, reason=f"{module} is needed to build the wheel (pip install -e '.[dev]')")
     folder = tmp_path_factory.mktemp("wheel")
     done = subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(PROJECT)],
@@ -80,7 +85,7 @@ def test_data_files_are_in_the_wheel(names: frozenset[str], folder: str, pattern
 
 
 def test_every_module_is_in_the_wheel(names: frozenset[str]) -> None:
-    """Every Python file of the three packages is in the wheel, and nothing of the tests."""
+    """Every Python file of the three packages is in the wheel, nothing of the tests, and what pip puts elsewhere."""
     wanted = {
         str(path.relative_to(PROJECT))
         for package in ("toolkit", "probes", "validators")
@@ -89,8 +94,18 @@ def test_every_module_is_in_the_wheel(names: frozenset[str]) -> None:
 
     assert wanted - names == set()
     assert {name for name in names if name.split("/")[0] not in {"toolkit", "probes", "validators"}} == {
-        name for name in names if ".dist-info/" in name
+        name for name in names if ".dist-info/" in name or name.startswith(SHARE)
     }
+
+
+def test_manual_pages_and_completion_are_in_the_wheel(names: frozenset[str]) -> None:
+    """Each verb's page and each shell's file, where pip puts them below `share` of the environment."""
+    from tools import completion  # imports shtab
+
+    pages = {f"man/man1/pinproof{verb}.1" for verb in ("", *(f"-{verb}" for verb in VERBS))}
+    files = {f"{SHARE}{place}" for place in (*pages, *completion.PLACES.values())}
+
+    assert files == {name for name in names if name.startswith(SHARE)}
 
 
 def test_metadata(wheel: Path) -> None:
