@@ -1,14 +1,21 @@
-"""Run directories that a test fills stage by stage, over what is there: the product writes one as a whole, and once."""
+"""Run directories that a test fills stage by stage, over what is there: the product writes one as a whole, and once.
+
+And packed runs, as a session has them.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
 from toolkit import store
 from toolkit.model.claims import ClaimSet
+from toolkit.model.conformance import ScenarioResult
 from toolkit.model.evidence import Evidence
 from toolkit.model.verdict import Verdict
+from toolkit.packed import SUFFIX, write_packed
+from toolkit.session.engine.record import recorded
 
 
 def save_run(run: Path, *, claims: ClaimSet, evidence: Evidence, **stages: Any) -> Path:
@@ -24,3 +31,21 @@ def save_result(run: Path, verdicts: tuple[Verdict, ...], evidence: Evidence) ->
     saved = store.StoredRun(path=run, claims=ClaimSet(claims=()), evidence=evidence)
     _, texts = store.with_result(saved, {}, verdicts, unknown=None)
     (run / "result.json").write_bytes(bytes(texts["result"]))
+
+
+def packed_run(session: Path, name: str, claims: ClaimSet, evidence: Evidence) -> ScenarioResult:
+    """Pack a run into the folder of a session; return the scenario that it was, without broken promises."""
+    record = recorded(session / name, claims=claims, evidence=evidence, rescue=False)
+    content = write_packed(session / f"{name}{SUFFIX}", store.run_files({"": record.texts}))
+    return ScenarioResult(
+        name=name,
+        title=name.capitalize(),
+        catalogue=("C1",),
+        outcome=record.result.outcome,
+        reason="because",
+        verdicts=record.verdicts,
+        packed=f"{name}{SUFFIX}",
+        promises="0123",
+        blind_spots=record.result.coverage.blind_spots,
+        files={f"{name}{SUFFIX}": hashlib.sha256(content).hexdigest()},
+    )

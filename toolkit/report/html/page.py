@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from toolkit.model.verdict import Outcome
 from toolkit.text.names import printable
@@ -82,6 +82,15 @@ def data(value: object) -> Markup:
     return _own(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
+def ticked(text: str) -> Markup:
+    """Return a sentence with what stands between backticks, names, as code."""
+    plain, *others = str(escape(printable(text))).split("`")
+    names, rest = others[::2], others[1::2]
+    ended = "".join(f"<code>{name}</code>{after}" for name, after in zip(names, rest, strict=False))
+    cut_off = "".join(f"`{name}" for name in names[len(rest) :])
+    return _own(plain + ended + cut_off)  # escaped above
+
+
 def _own(text: str) -> Markup:
     """Mark a text of this package, or one without any character of markup, as what it is."""
     return Markup(text)  # noqa: S704
@@ -101,6 +110,7 @@ def _environment() -> Environment:
     made.globals["marks"] = MARKS
     made.globals["caught"] = BADGES
     made.filters["data"] = data
+    made.filters["ticked"] = ticked
     made.filters["n"] = lambda value: f"{value:,}"
     made.filters["time"] = lambda ns: brief(ns) if ns else "-"
     made.filters["when"] = _when

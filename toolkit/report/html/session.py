@@ -7,12 +7,13 @@ keep their row, and the page states how many have no pictures and how to see the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 
 from toolkit.fleet.facts import of_session
 from toolkit.fleet.values import Comparison
+from toolkit.model.blind_spots import kind_of_spot
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.session import Session
 from toolkit.model.verdict import Outcome, rank
@@ -64,7 +65,7 @@ class SessionView:
     scenarios: tuple[ScenarioView, ...]
     more: int
     skipped: tuple[tuple[str, int, str], ...]
-    unseen: tuple[tuple[str, int], ...]
+    unseen: tuple[tuple[str, str], ...]
     environment: tuple[tuple[str, str], ...]
     again: tuple[Step, ...]
     undrawn: int
@@ -127,12 +128,22 @@ def _view(
         scenarios=tuple(_scenario(at, one, runs.get(one.packed)) for at, one in enumerate(order[:MAX_SCENARIOS])),
         more=max(0, len(order) - MAX_SCENARIOS),
         skipped=tuple((reason, len(names), ", ".join(names[:40])) for reason, names in groups.items()),
-        unseen=tuple(session.blind_spots.items())[:40],
+        unseen=tuple(_unseen(session, results))[:40],
         environment=of_session(session),
         again=_again(order),
         undrawn=undrawn,
         base=base,
     )
+
+
+def _unseen(session: Session, results: Sequence[ScenarioResult]) -> Iterator[tuple[str, str]]:
+    """Yield what was not seen, as the first scenario says it, and in how many: an index has no numbers of it."""
+    said: dict[str, dict[str, None]] = {}
+    for text in (text for one in results for text in one.blind_spots):
+        said.setdefault(kind_of_spot(text), {})[text] = None
+    for kind, number in session.blind_spots.items():
+        first, *others = said.get(kind, (kind,))
+        yield first, count(number, "scenario") + (", with other numbers" if others else "")
 
 
 def _sentence(order: Sequence[ScenarioResult], session: Session) -> str:
@@ -150,7 +161,8 @@ def _sentence(order: Sequence[ScenarioResult], session: Session) -> str:
         text += (
             f"{count(len(broken), 'promise')} {'was' if len(broken) == 1 else 'were'} broken on purpose, to see that "
         )
-        text += f"it is noticed; {'all' if seen == len(broken) else seen} {'was' if seen == 1 else 'were'} reported. "
+        noticed = "it" if len(broken) == 1 and seen else "all" if seen == len(broken) else seen or "none"
+        text += f"it is noticed; {noticed} {'was' if noticed in ('it', 'none', 1) else 'were'} reported. "
     again = sum(len(one.repeated) for one in order)
     text += f"{count(again, 'undecided run')} {'was' if again == 1 else 'were'} repeated. " if again else ""
     minutes, rest = divmod(round(session.duration_s), 60)

@@ -14,15 +14,15 @@ import pytest
 from tests.traces import BEGIN, read_back
 from tests.unit.toolkit.cli.command_line import pinproof
 from tests.unit.toolkit.report.results_builder import CLAIMS, healthy
+from tests.unit.toolkit.saved_runs import packed_run
 from tests.unit.validators.evidence_builder import balanced, use
 from toolkit import store
-from toolkit.model.conformance import ControlResult, ScenarioResult
+from toolkit.model.conformance import ControlResult
 from toolkit.model.evidence import Evidence
 from toolkit.model.identity import HardwareClass, Identity
 from toolkit.model.session import SessionControl
 from toolkit.model.verdict import Outcome
-from toolkit.packed import read_packed, write_packed
-from toolkit.session.engine.record import recorded
+from toolkit.packed import SUFFIX, read_packed, write_packed
 from toolkit.session.index import save_session, session_of
 
 NAME = "20261128-010203-conformance-abcdef"
@@ -35,30 +35,12 @@ def escaped() -> Evidence:
     return replace(whole, cpu_use=(*whole.cpu_use, row))
 
 
-def pack(folder: Path, name: str, evidence: Evidence) -> tuple[tuple[str, str], ScenarioResult]:
-    evidence = balanced(evidence)
-    record = recorded(folder / "x", claims=CLAIMS, evidence=evidence, rescue=False)
-    content = write_packed(folder / name, store.run_files({"": record.texts}))
-    made = ScenarioResult(
-        name="one",
-        title="One",
-        catalogue=("C1",),
-        outcome=record.result.outcome,
-        reason="because",
-        verdicts=record.verdicts,
-        packed=name,
-        promises="0123",
-        blind_spots=record.result.coverage.blind_spots,
-    )
-    return (name, hashlib.sha256(content).hexdigest()), made
-
-
 def saved(runs: Path, name: str = NAME) -> Path:
     """Save a session of one scenario that passed, and one promise that was broken on purpose and caught."""
     folder = runs / name
     folder.mkdir(parents=True)
-    own, result = pack(folder, "one.tar.gz", healthy())
-    broken, _ = pack(folder, WIDENED, escaped())
+    result = packed_run(folder, "one", CLAIMS, balanced(healthy()))
+    broken = packed_run(folder, WIDENED.removesuffix(SUFFIX), CLAIMS, balanced(escaped()))
     control = ControlResult(
         rule="cpuset-containment",
         fault="widen-cpuset",
@@ -68,7 +50,7 @@ def saved(runs: Path, name: str = NAME) -> Path:
         reason="seen",
         packed=WIDENED,
     )
-    result = replace(result, controls=(control,), files=dict((own, broken)))
+    result = replace(result, controls=(control,), files={**result.files, **broken.files})
     environment = replace(
         healthy().environment,
         identity=Identity(node="n1", machine="m", hardware=HardwareClass(name="c", hash="h")),

@@ -31,6 +31,7 @@ from toolkit.model.verdict import Outcome
 from toolkit.report.html import fleet as fleet_module
 from toolkit.report.html.comparison import comparison_page
 from toolkit.report.html.fleet import fleet_page
+from toolkit.report.html.page import ticked
 from toolkit.report.html.run import RunView, run_page, run_view
 from toolkit.report.html.session import MAX_BYTES, session_page
 from toolkit.session.index import session_of
@@ -239,6 +240,26 @@ def test_a_session_begins_with_its_answer(outcomes: tuple[Outcome, ...], said: s
     page = check_page(session_page(session(results), results, {}))
 
     assert page.headings()[0][1].startswith(said)
+
+
+def test_a_session_says_in_numbers_what_was_not_seen() -> None:
+    """Its index has none, so that two sessions can be compared."""
+    results = [scenario("s", Outcome.PASSED, blind_spots=(f"{number} of 100 softirqs",)) for number in (3, 7)]
+    made = session(results)
+    page = check_page(session_page(made, results, {}))
+
+    assert made.blind_spots == {"# of # softirqs": 2}
+    (said,) = [one for one in page.all("li") if "softirqs" in one.text]
+    assert " ".join(said.text.split()) == "3 of 100 softirqs in 2 scenarios, with other numbers"
+
+
+def test_names_in_a_sentence_are_code() -> None:
+    """Also in one that was cut off within a name; markup in it stays text."""
+    assert (
+        ticked("no task of `db` ran, `<b>` did, `we…")
+        == "no task of <code>db</code> ran, <code>&lt;b&gt;</code> did, `we…"
+    )
+    assert ticked("plain") == "plain"
 
 
 def test_a_session_is_small_and_says_what_is_not_drawn() -> None:

@@ -6,6 +6,13 @@
 
   const words = (ms, span) => span >= 10000 ? (ms / 1000).toFixed(1) + " s" : span >= 100 ? ms.toFixed(0) + " ms" : ms.toFixed(2) + " ms";
 
+  const onKeys = (where, acts) => where.addEventListener("keydown", (event) => {
+    const act = acts[event.key];
+    if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+    act();
+    event.preventDefault();
+  });
+
   const timeline = (box) => {
     const whole = Number(box.dataset.window);
     const lanes = [...box.querySelectorAll("svg.lane")];
@@ -29,18 +36,12 @@
       left: () => show(from - (to - from) / 4, to - (to - from) / 4),
       right: () => show(from + (to - from) / 4, to + (to - from) / 4),
     };
-    const keys = { "+": "in", "=": "in", "-": "out", 0: "all", ArrowLeft: "left", ArrowRight: "right" };
     each(box, ".tools", (one) => { one.hidden = false; });
     box.addEventListener("click", (event) => {
       const act = event.target.dataset && event.target.dataset.zoom;
       if (act) acts[act]();
     });
-    box.addEventListener("keydown", (event) => {
-      const act = keys[event.key];
-      if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
-      acts[act]();
-      event.preventDefault();
-    });
+    onKeys(box, { "+": acts.in, "=": acts.in, "-": acts.out, 0: acts.all, ArrowLeft: acts.left, ArrowRight: acts.right });
     box.addEventListener("wheel", (event) => {
       const lane = event.target.closest("svg.lane");
       if (!lane || !event.ctrlKey) return;
@@ -96,6 +97,30 @@
       ],
     }, [x, y, x.map(() => bound)]);
     plot.prepend(drawn.root);
+    drawn.root.querySelector(".u-legend").setAttribute("aria-live", "polite");
+    const first = x[0], last = x[x.length - 1], least = 2 * (last - first) / (x.length - 1);
+    let at = -1;
+    const show = (middle, span) => {
+      const begin = Math.max(first, Math.min(last - span, middle - span / 2));
+      drawn.setScale("x", { min: begin, max: Math.min(last, begin + span) });
+    };
+    const read = (slot) => {
+      at = Math.max(0, Math.min(x.length - 1, slot));
+      const { min, max } = drawn.scales.x;
+      if (x[at] < min || x[at] > max) show(x[at], max - min);
+      requestAnimationFrame(() => {  // once it is drawn anew
+        drawn.setCursor({ left: drawn.valToPos(x[at], "x"), top: drawn.valToPos(y[at], "y") });
+      });
+    };
+    const zoom = (by) => {
+      const { min, max } = drawn.scales.x;
+      show(at < 0 ? (min + max) / 2 : x[at], Math.max(least, Math.min(last - first, (max - min) * by)));
+      if (at >= 0) read(at);
+    };
+    onKeys(plot, {
+      ArrowLeft: () => read(at - 1), ArrowRight: () => read(at + 1), Home: () => read(0), End: () => read(x.length - 1),
+      "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), 0: () => show(first, last - first),
+    });
     new ResizeObserver(() => {
       if (plot.clientWidth && plot.clientWidth !== drawn.width) drawn.setSize({ width: plot.clientWidth, height: 200 });
     }).observe(plot);
@@ -110,15 +135,30 @@
     all.forEach((one) => seen.observe(one));
   };
 
-  const follow = () => {
-    const wanted = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+  const reachable = (plot) => {
+    plot.tabIndex = 0;
+    plot.setAttribute("role", "group");
+    plot.setAttribute("aria-label", `${plot.getAttribute("aria-label")}; left and right read it, plus and minus zoom, 0 shows all`);
+    each(plot.parentElement, ".tools", (one) => { one.hidden = false; });
+  };
+
+  const follow = (hash) => {
+    const wanted = hash.length > 1 && document.getElementById(hash.slice(1));
     if (wanted && wanted.tagName === "DETAILS") { wanted.open = true; wanted.scrollIntoView(); }
   };
 
   each(document, ".timeline", timeline);
-  if (typeof uPlot !== "undefined") whenSeen(document.querySelectorAll(".curve"), curve);
-  window.addEventListener("hashchange", follow);
-  follow();
+  if (typeof uPlot !== "undefined") {
+    each(document, ".plot", reachable);
+    whenSeen(document.querySelectorAll(".curve"), curve);
+  }
+  // A link that was followed before changes no hash: what was folded since has to open again.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest('a[href^="#"]');
+    if (link) follow(link.hash);
+  });
+  window.addEventListener("hashchange", () => follow(location.hash));
+  follow(location.hash);
   let closed = [];
   window.addEventListener("beforeprint", () => {
     closed = [...document.querySelectorAll("details:not([open])")];
