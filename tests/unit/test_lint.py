@@ -74,6 +74,21 @@ def test_no_module_imports_a_test() -> None:
     assert found == []
 
 
+EVIDENCE_COPIED = re.compile(r"replace\(\s*(?:\w+\.)*evidence\b")
+
+
+def test_no_rule_copies_evidence() -> None:
+    """What a rule leaves out of the window's evidence it asks a query for; a copy with fields cut is a second truth."""
+    copied = [
+        str(path.relative_to(PROJECT))
+        for path in sorted((PROJECT / "validators").rglob("*.py"))
+        if EVIDENCE_COPIED.search(path.read_text())
+    ]
+
+    assert copied == []
+    assert EVIDENCE_COPIED.search("replace(\n    life.evidence, bandwidth=())")
+
+
 def test_an_imported_test_is_found(tmp_path: Path) -> None:
     """Its names, the module itself, and a conftest's fixture."""
     path = tmp_path / "x.py"

@@ -14,7 +14,8 @@ from itertools import takewhile
 from toolkit.model.claim_changes import ClaimChange, versions
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import Evidence, ThreadMask, Transition
-from toolkit.model.held import Held
+from toolkit.model.evidence.following import EndedLife
+from toolkit.model.held import FOREVER_NS, Held
 from toolkit.model.layers import Layer, LayerView
 from toolkit.model.verdict import Verdict
 from validators.queries import promised_anew, timeline, view
@@ -91,6 +92,32 @@ def whole(claim: Claim, evidence: Evidence) -> Life:
     )
 
 
+def ended(
+    claim: Claim, evidence: Evidence, end_ns: int, *, from_ns: int = -FOREVER_NS, before: tuple[ClaimChange, ...] = ()
+) -> Life:
+    """Return a life that is over. :param claim: as it was at its end. :param from_ns: when it began, where it did in
+    the window. :param before: what it promised.
+    """
+    every, stated = whole(claim, evidence), _stated(claim, evidence)
+    return replace(
+        every,
+        end_ns=end_ns,
+        transitions=tuple(
+            one for one in every.transitions if from_ns <= one.start_at_ns <= end_ns and one.what not in ENDS
+        ),
+        layers=tuple(row for life in stated for row in life.layers if from_ns <= row.at_ns <= end_ns),
+        masks=tuple(one for one in every.masks if one.first_at_ns <= end_ns and one.last_at_ns >= from_ns),
+        owed=tuple(one for one in every.owed if one.from_ns < end_ns and one.to_ns > from_ns),
+        forgotten=tuple(one for one in every.forgotten if one.from_ns < end_ns and one.to_ns > from_ns),
+        before=before,
+    )
+
+
+def _stated(claim: Claim, evidence: Evidence) -> list[EndedLife]:
+    """Return the ends that its source stated of a claim's life in this cgroup."""
+    return [life for life in view.by_claim(evidence.ended_lives).get(claim.name, ()) if life.cgroup == claim.cgroup]
+
+
 def lives(claim: Claim, claims: ClaimSet, evidence: Evidence) -> tuple[Life, Life | None]:
     """Return the present life, and the one before; ``None``: that goes on, or there was none.
 
@@ -98,23 +125,13 @@ def lives(claim: Claim, claims: ClaimSet, evidence: Evidence) -> tuple[Life, Lif
     """
     now, every = whole(claim, evidence), versions(claims, claim)
     first = every[0].claim
-    stated = [life for life in view.by_claim(evidence.ended_lives).get(claim.name, ()) if life.cgroup == first.cgroup]
+    stated = _stated(first, evidence)
     if every[0].at_ns > 0 or (first.cgroup == claim.cgroup and not stated):
         return now, None
     mine = tuple(takewhile(lambda one: one.claim.cgroup == first.cgroup, every))
     known_ns = every[len(mine)].at_ns if len(mine) < len(every) else stated[-1].until_ns
     end_ns = _end_ns(now.transitions, known_ns)
-    earlier = Life(
-        claim=mine[-1].claim,
-        evidence=evidence,
-        end_ns=end_ns,
-        transitions=tuple(one for one in now.transitions if one.start_at_ns <= end_ns and one.what not in ENDS),
-        layers=tuple(row for life in stated for row in life.layers if row.at_ns <= end_ns),
-        masks=tuple(one for one in now.masks if one.first_at_ns <= end_ns),
-        owed=tuple(one for one in now.owed if one.from_ns < end_ns),
-        forgotten=tuple(one for one in now.forgotten if one.from_ns < end_ns),
-        before=mine,
-    )
+    earlier = ended(mine[-1].claim, evidence, end_ns, before=mine)
     owed, forgotten = (tuple(one for one in rows if one.from_ns >= end_ns) for rows in (now.owed, now.forgotten))
     return replace(now, owed=owed, forgotten=forgotten), earlier
 

@@ -8,7 +8,7 @@ from toolkit.model.cpu_units import systemd_quota
 from toolkit.model.evidence import BandwidthUse, CgroupFiles
 from toolkit.model.verdict import Outcome
 from validators.queries import file_history, view
-from validators.queries.life import STARTS, whole
+from validators.queries.life import STARTS
 from validators.quota import bandwidth
 from validators.quota.bandwidth import Conditions, Limit
 from validators.quota.case import Case, Finding, conditions_of, failed, overrun_ns, undecided
@@ -67,7 +67,7 @@ def other_limit_for_a_time(case: Case) -> Finding | None:
             return ""
         return bandwidth.shown(files.quota_us, files.period_us)
 
-    drifts = file_history.deviations(whole(claim, case.evidence), problem)
+    drifts = file_history.deviations(case.life, problem)
     if not drifts:
         return None
     promised = bandwidth.shown(claim.quota_us, claim.period_us)
@@ -154,7 +154,7 @@ def burst_by_count(case: Case) -> Finding | None:
         f"{plural(count, 'period', 'periods')} drew more than {case.limit_text} by the kernel's count (nr_bursts), "
         f"{drawn_ns / 1e6:.3f} ms in all; promised was {promise}"
     )
-    if any(one.claim == claim.name and one.what in STARTS for one in case.evidence.transitions):
+    if any(one.what in STARTS for one in case.life.transitions):
         return undecided(f"{text}; its cgroup was being set up")
     if count <= LOWERED_AT_ENDS:
         return undecided(f"{text}; a quota that is lowered while an end of the window is read counts as much")

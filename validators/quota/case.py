@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from toolkit.model.claims import Claim
@@ -9,6 +10,7 @@ from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, ThreadMask, U
 from toolkit.model.evidence.masks import of_each
 from toolkit.model.verdict import Measure, Outcome
 from validators.queries import view
+from validators.queries.life import Life
 from validators.queries.memo import memoised
 from validators.quota import bandwidth
 from validators.quota.bandwidth import Bound, Conditions, Limit
@@ -51,8 +53,7 @@ def undecided(reason: str) -> Finding:
 class Case:
     """Everything that one verdict needs."""
 
-    claim: Claim
-    evidence: Evidence
+    life: Life
     own: BandwidthUse
     ancestors: tuple[BandwidthUse, ...]
     bins: tuple[UsageBin, ...]
@@ -65,6 +66,16 @@ class Case:
     """Why no counter of the kernel's says anything, in words: the ledger alone knows the usage."""
     unbound: tuple[str, ...] = ()
     """What runs in the group and is outside CFS bandwidth, for people: real-time and deadline threads, sched_ext."""
+
+    @property
+    def claim(self) -> Claim:
+        """What was promised."""
+        return self.life.claim
+
+    @property
+    def evidence(self) -> Evidence:
+        """All that was measured in the window."""
+        return self.life.evidence
 
     @property
     def bound(self) -> Bound:
@@ -191,13 +202,14 @@ def conditions_of(evidence: Evidence, window_ns: int, cpus: int, overrun_ns: int
 
 
 def make_case(
-    claim: Claim, names: frozenset[str], evidence: Evidence, rows: list[CpuUse], bins: list[UsageBin]
+    life: Life, levels: Sequence[BandwidthUse], names: frozenset[str], rows: list[CpuUse], bins: list[UsageBin]
 ) -> Case | str:
-    """Put a claim's case together, or say which counters are missing.
+    """Put the case of a claim's life together, or say which counters are missing.
 
-    :param names: claims whose tasks run in its cgroup. :param rows: the ledger's, of these.
+    :param levels: the bandwidth of its own cgroup, and of those above. :param names: claims whose tasks run in its
+        cgroup. :param rows: the ledger's, of these.
     """
-    levels = view.levels_of(claim, evidence)
+    claim, evidence = life.claim, life.evidence
     own = view.level(levels, 0)
     if own is None or own.window_ns <= 0:
         return "its bandwidth counters were not read"
@@ -208,7 +220,7 @@ def make_case(
         if usage_ns is None:
             # All of the window's; of a cgroup that went its files' last reading may be seconds before its last task.
             usage_ns = sum(row.run_ns for row in rows)
-            own = replace(own, window_ns=max(own.window_ns, evidence.duration_ns))
+            own = replace(own, window_ns=max(own.window_ns, life.end_ns))
         nr_periods = nr_throttled = 0
     quota_us = claim.quota_us or 0
     rounds = view.by_systemd(evidence, own.cgroup)
@@ -220,8 +232,7 @@ def make_case(
     seen = {row.cpu for row in rows if row.run_ns > 0} if claim.kind.carries_tasks else ()
     cpus = len(seen) or len(claim.cpus or view.online(evidence)) or 1
     return Case(
-        claim=claim,
-        evidence=evidence,
+        life=life,
         own=own,
         ancestors=tuple(sorted((row for row in levels if row.level > 0), key=lambda row: row.level)),
         bins=tuple(bins),

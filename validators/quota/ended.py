@@ -16,20 +16,19 @@ from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import BandwidthUse, EndedUse, Evidence, UsageBin
 from toolkit.model.verdict import Outcome, Verdict
 from validators.queries import view
-from validators.queries.life import ENDS
+from validators.queries.life import Life, ended
 from validators.wording import plural, seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndedLife:
-    """A life that is over.
+class LifeUse:
+    """A life that is over, and what it used.
 
-    :param claim: what it was promised last. :param evidence: of the time up to its end; of its claim's bandwidth, that
-        of this life alone. :param use: what it used. :param settled: whether its promise stood for all of that time.
+    :param life: its claim as it was promised last. :param use: what was counted of it.
+    :param settled: whether that promise stood for all of its time.
     """
 
-    claim: Claim
-    evidence: Evidence
+    life: Life
     use: EndedUse
     settled: bool
 
@@ -48,9 +47,9 @@ class EndedLife:
         """Whether its counters were read twice."""
         return self.own.window_ns > 0 and self.own.nr_throttled is not None
 
-    def whole(self) -> BandwidthUse:
-        """Return its use up to its end by the ledger alone."""
-        return replace(
+    def accounts(self) -> list[BandwidthUse]:
+        """Return its use by each witness: up to its end by the ledger, up to their last reading by its counters."""
+        by_ledger = replace(
             self.own,
             window_ns=self.use.to_ns - self.use.from_ns,
             usage_ns=None,
@@ -59,31 +58,23 @@ class EndedLife:
             bpf_usage_ns=self.spent_ns,
             unread_ns=0,
         )
+        return [by_ledger, self.own] if self.counted else [by_ledger]
 
 
-Judge = Callable[[EndedLife], tuple[Outcome, str]]
+Judge = Callable[[LifeUse], tuple[Outcome, str]]
 """Failed with its reason, passed, or skipped: not enough was read of it."""
 
 
-def ended_lives(claim: Claim, claims: ClaimSet, evidence: Evidence) -> tuple[EndedLife, ...]:
+def ended_lives(claim: Claim, claims: ClaimSet, evidence: Evidence) -> tuple[LifeUse, ...]:
     """Return the lives of a claim that ended in the window, the last one apart, in their order."""
     return tuple(_life(use, claim, claims, evidence) for use in view.by_claim(evidence.ended_use).get(claim.name, ()))
 
 
-def _life(use: EndedUse, claim: Claim, claims: ClaimSet, evidence: Evidence) -> EndedLife:
+def _life(use: EndedUse, claim: Claim, claims: ClaimSet, evidence: Evidence) -> LifeUse:
     mine = [one for one in versions(claims, claim) if one.claim.cgroup == use.own.cgroup and one.at_ns <= use.to_ns]
     promised = mine[-1].claim if mine else replace(claim, cgroup=use.own.cgroup)
-    own = (
-        row for row in view.changes_of(claim.name, evidence.transitions) if use.from_ns <= row.start_at_ns <= use.to_ns
-    )
-    return EndedLife(
-        claim=promised,
-        evidence=replace(
-            evidence,
-            duration_ns=use.to_ns,
-            transitions=tuple(row for row in own if row.what not in ENDS),
-            bandwidth=use.levels,
-        ),
+    return LifeUse(
+        life=ended(promised, evidence, use.to_ns, from_ns=use.from_ns, before=tuple(mine)),
         use=use,
         settled=all(_bandwidth(one.claim) == _bandwidth(promised) for one in mine),
     )
@@ -103,7 +94,7 @@ def last_began_ns(claim: Claim, evidence: Evidence) -> int:
     return max((use.to_ns for use in view.by_claim(evidence.ended_use).get(claim.name, ())), default=0)
 
 
-def with_ended_lives(verdict: Verdict, lives: tuple[EndedLife, ...], judge: Judge) -> Verdict:
+def with_ended_lives(verdict: Verdict, lives: tuple[LifeUse, ...], judge: Judge) -> Verdict:
     """Return a claim's verdict with those of its lives before: what one broke is failed, the others are counted."""
     found = [(life, *judge(life)) for life in lives]
     broken = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from toolkit.model.claims import Claim, ClaimSet, Isolation
@@ -10,11 +11,11 @@ from toolkit.model.measures import Better, amounts, levels, words
 from toolkit.model.runtimes import whole_of
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import file_history, view
-from validators.queries.life import whole
+from validators.queries.life import Life, whole
 from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
 from validators.quota.case import UNCOUNTED
-from validators.quota.ended import EndedLife, ended_lives, with_ended_lives
+from validators.quota.ended import LifeUse, ended_lives, with_ended_lives
 from validators.quota.kept import UNKNOWN, may_keep
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
@@ -29,7 +30,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         with_ended_lives(
             _present(claim, claims, evidence),
             ended_lives(claim, claims, evidence),
-            lambda life: _ended(life, claims),
+            lambda used: _ended(used, claims),
         )
         for claim in claims.claims
     )
@@ -37,23 +38,24 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
 
 def _present(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Verdict:
     """Judge the life that a claim has, or had last; of a followed pod that came or went what was read of its cgroup."""
-    found = _judge(claim, claims, evidence, view.levels_of(claim, evidence))
+    found = _judge(whole(claim, evidence), claims, view.levels_of(claim, evidence))
     if found.outcome is Outcome.UNDECIDED and view.uncounted_pod(claim, claims, evidence):
         return replace(found, outcome=Outcome.SKIPPED, reason=UNCOUNTED)
     return found
 
 
-def _ended(life: EndedLife, claims: ClaimSet) -> tuple[Outcome, str]:
+def _ended(used: LifeUse, claims: ClaimSet) -> tuple[Outcome, str]:
     """Judge a life that is over by what was read of it."""
-    found = _judge(life.claim, claims, life.evidence, list(life.use.levels))
+    found = _judge(used.life, claims, used.use.levels)
     if found.outcome is Outcome.FAILED:
         return found.outcome, found.reason
     if found.outcome is Outcome.SKIPPED:
         return Outcome.PASSED, ""  # it was promised a quota, or nothing: `quota-throttling` judges it
-    return (Outcome.PASSED if found.outcome is Outcome.PASSED and life.settled else Outcome.SKIPPED), ""
+    return (Outcome.PASSED if found.outcome is Outcome.PASSED and used.settled else Outcome.SKIPPED), ""
 
 
-def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[BandwidthUse]) -> Verdict:
+def _judge(life: Life, claims: ClaimSet, levels: Sequence[BandwidthUse]) -> Verdict:
+    claim, evidence = life.claim, life.evidence
     measures: dict[str, Measure] = {}
     verdict = Judgement(ID, claim.name, measures)
     anew_ns = quota_renewed_ns(claim, claims, evidence)
@@ -73,7 +75,7 @@ def _judge(claim: Claim, claims: ClaimSet, evidence: Evidence, levels: list[Band
     stopped = [row for row in rows if _throttled_by_a_stop(claim, claims, evidence, row)]
     judged = [row for row in rows if row not in kept and row not in stopped]
     broken = next((text for row in judged if (text := _broken(claim, claims, row))), "") or next(
-        (text for row in rows if (text := _had_quota(claim, claims, evidence, row))), ""
+        (text for row in rows if (text := _had_quota(life, claims, row))), ""
     )
     if broken:
         return verdict(Outcome.FAILED, broken)
@@ -143,8 +145,9 @@ def _throttled_by_a_stop(claim: Claim, claims: ClaimSet, evidence: Evidence, row
     return (row.throttled_ns or 0) <= charged_ns * row.period_us / row.quota_us + row.period_us * bandwidth.NS_PER_US
 
 
-def _had_quota(claim: Claim, claims: ClaimSet, evidence: Evidence, row: BandwidthUse) -> str:
+def _had_quota(life: Life, claims: ClaimSet, row: BandwidthUse) -> str:
     """Return which quota a level had for a time that it must not have, and when."""
+    claim, evidence = life.claim, life.evidence
 
     def problem(files: CgroupFiles, _: object) -> str:
         if not _has_quota(files.quota_us) or _may_have(claim, claims, row.level, files.quota_us):
@@ -153,7 +156,7 @@ def _had_quota(claim: Claim, claims: ClaimSet, evidence: Evidence, row: Bandwidt
             return ""
         return f"a quota of {bandwidth.shown(files.quota_us, files.period_us)}"
 
-    drifts = file_history.deviations(whole(claim, evidence), problem, row.cgroup, ends=True)
+    drifts = file_history.deviations(life, problem, row.cgroup, ends=True)
     return f"{row.cgroup} had {drifts[0].text} {drifts[0].when}" if drifts else ""
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import CpuUse, Evidence, UsageBin
 from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import delay, file_history, view, writers
-from validators.queries.life import ENDS, STARTS
+from validators.queries.life import ENDS, STARTS, whole
 from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
 from validators.quota.authors import authors
 from validators.quota.broken import broken, burst, too_much
 from validators.quota.case import UNCOUNTED, Case, Finding, make_case, passed, undecided
-from validators.quota.ended import EndedLife, ended_lives, last_began_ns, slots_in, with_ended_lives
+from validators.quota.ended import LifeUse, ended_lives, last_began_ns, slots_in, with_ended_lives
 from validators.quota.kept import UNKNOWN
 from validators.quota.periods import throttled_periods
 from validators.quota.slots import slots_of
@@ -38,7 +37,7 @@ def check(claims: ClaimSet, evidence: Evidence) -> tuple[Verdict, ...]:
         with_ended_lives(
             _present(claim, claims, evidence, bins),
             ended_lives(claim, claims, evidence),
-            lambda life: _ended(life, claims, bins),
+            lambda used: _ended(used, claims, bins),
         )
         for claim in claims.claims
     )
@@ -60,7 +59,7 @@ def _present(claim: Claim, claims: ClaimSet, evidence: Evidence, bins: Mapping[s
         names = view.covered(claim, claims)
         rows = _rows(names, evidence)
         slots = slots_in(slots_of(claim, claims, bins), last_began_ns(claim, evidence))
-        case = make_case(claim, names, evidence, rows, slots)
+        case = make_case(whole(claim, evidence), view.levels_of(claim, evidence), names, rows, slots)
         if isinstance(case, str):
             finding = _short_life(claim, evidence, rows) or _short_pod(claim, claims, evidence) or undecided(case)
         else:
@@ -93,29 +92,30 @@ def _rows(names: frozenset[str], evidence: Evidence) -> list[CpuUse]:
     return [row for name in sorted(names) for row in use.get(name, [])]
 
 
-def _ended(life: EndedLife, claims: ClaimSet, bins: Mapping[str, list[UsageBin]]) -> tuple[Outcome, str]:
+def _ended(used: LifeUse, claims: ClaimSet, bins: Mapping[str, list[UsageBin]]) -> tuple[Outcome, str]:
     """Judge a life that is over: by its counters up to their last reading, and by the ledger up to its end."""
+    life, use = used.life, used.use
     claim = life.claim
     if claim.quota_us is None or claim.quota_us < 0:
         return Outcome.PASSED, ""  # `quota-free` judges it
-    if not life.settled or claim.kept_quota_us is not None:
+    if not used.settled or claim.kept_quota_us is not None:
         return Outcome.SKIPPED, ""
     names = view.covered(claim, claims)
-    slots = slots_in(slots_of(claim, claims, bins), life.use.from_ns, life.use.to_ns)
+    slots = slots_in(slots_of(claim, claims, bins), use.from_ns, use.to_ns)
     found = []
-    for own in [life.whole(), *([life.own] if life.counted else [])]:
-        case = make_case(claim, names, replace(life.evidence, bandwidth=(own,)), _rows(names, life.evidence), slots)
+    for own in used.accounts():
+        # The counts of levels above are of the whole window: they are judged with the life that goes on.
+        case = make_case(life, [own], names, _rows(names, life.evidence), slots)
         if isinstance(case, str):
             continue
-        # The counts of levels above are of the whole window: they are judged with the life that goes on.
         finding = broken(case) if not case.lacking else too_much(case) or burst(case)
         found += [] if finding is None else [finding]
     worst = next((one for one in found if one.outcome is Outcome.FAILED), None)
     if worst is not None:
         return worst.outcome, worst.reason
-    periods = max(1, (life.use.to_ns - life.use.from_ns) // (claim.period_us * bandwidth.NS_PER_US))
-    within = life.spent_ns <= periods * claim.quota_us * bandwidth.NS_PER_US
-    return (Outcome.PASSED if within or (life.counted and not found) else Outcome.SKIPPED), ""
+    periods = max(1, (use.to_ns - use.from_ns) // (claim.period_us * bandwidth.NS_PER_US))
+    within = used.spent_ns <= periods * claim.quota_us * bandwidth.NS_PER_US
+    return (Outcome.PASSED if within or (used.counted and not found) else Outcome.SKIPPED), ""
 
 
 def _counted(case: Case) -> Finding:
