@@ -112,7 +112,8 @@ class Screen:
 
         with suppress(OSError):
             events = list(self._said)[-20:]
-            self._live.update(drawn(self._board, events, self.choice, self._console.height), refresh=True)
+            screen = drawn(self._board, events, self.choice, self._console.width, self._console.height)
+            self._live.update(screen, refresh=True)
 
     def _pressed(self) -> bool:
         """Take the keys that were pressed; ``q`` ends the watch as an interrupt does."""

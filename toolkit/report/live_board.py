@@ -19,7 +19,7 @@ from toolkit.timeline.ran import asked
 Key = tuple[object, ...]
 """Of a counter: a claim and a CPU, or a CPU and a task."""
 LEAST_SHARE = 0.005
-"""Of a CPU: less is not worth a place on a screen."""
+"""Of a CPU: less is not worth a place on a screen, but of what may not run there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +35,15 @@ class ClaimRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuRow:
-    """One CPU. :param runs: what ran there since the last look, the most of it first, with its share of the CPU.
+    """One CPU. :param busy: how much of it was used since the last look, from 0 to 1.
 
+    :param runs: what ran there meanwhile, with its share of the CPU: first what may not, then the most of it.
     :param outside: claims that ran there and may not.
     """
 
     cpu: int
     owner: str
+    busy: float
     runs: tuple[tuple[str, float], ...]
     outside: tuple[str, ...]
 
@@ -101,7 +103,7 @@ def _board(claims: ClaimSet, found: Evidence, shares: Mapping[Key, float], state
     runs: dict[int, dict[str, float]] = {}
     for row in rows:
         share = shares.get((row.claim, row.cpu), 0.0)
-        if share >= LEAST_SHARE:
+        if share >= LEAST_SHARE or (row.outside and share):
             on.setdefault(row.claim, []).append((share, row.cpu))
             runs.setdefault(row.cpu, {})[row.claim] = share
     for one in found.intruders:
@@ -147,10 +149,12 @@ def _cpus(
     online = found.environment.cpus_online
     owner_of = {cpu: one.name for one in owners_by_claims(claims, online) for cpu in one.cpus}
     for cpu in online:
-        most_first = sorted(runs.get(cpu, {}).items(), key=lambda item: -item[1])
+        of_cpu, outside = runs.get(cpu, {}), tuple(dict.fromkeys(strangers.get(cpu, ())))
+        worst_first = sorted(of_cpu.items(), key=lambda item: (item[0] not in outside, -item[1]))
         yield CpuRow(
             cpu=cpu,
             owner=owner_of.get(cpu, "no owner"),
-            runs=tuple(most_first[:4]),
-            outside=tuple(dict.fromkeys(strangers.get(cpu, ()))),
+            busy=min(1.0, sum(of_cpu.values())),
+            runs=tuple(worst_first[:4]),
+            outside=outside,
         )

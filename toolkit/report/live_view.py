@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,7 @@ FILTERS: dict[str, Callable[[ClaimRow], bool]] = {
 }
 KEYS = "s sort · f filter · ↑ ↓ scroll · space pause · q end"
 EVENTS = 6
+"""Lines for what was reported: so many reports, or the last ones where they are longer than a line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +59,13 @@ def _next(words: Sequence[str], word: str) -> str:
     return words[(words.index(word) + 1) % len(words)]
 
 
-def drawn(board: Board | None, events: Sequence[str], choice: Choice, height: int) -> RenderableType:
-    """Return a screen. :param events: what was reported, the last last. :param height: lines that there are."""
+def drawn(board: Board | None, events: Sequence[str], choice: Choice, width: int, height: int) -> RenderableType:
+    """Return a screen. :param events: what was reported, the last last. :param width, height: of the terminal."""
+    shown, lines = _latest(events, width)
     if board is None:
-        return Group(Text("pinproof: no window is open yet"), _events(events), Text(KEYS, style="dim"))
+        return Group(Text("pinproof: no window is open yet"), _events(shown), Text(KEYS, style="dim"))
     kept = sorted(filter(FILTERS[choice.show], board.claims), key=SORTS[choice.sort])
-    shown_events = events[-EVENTS:]
-    room = max(4, height - len(shown_events) - 13)
+    room = max(4, height - lines - 13)
     of_cpus = min(len(board.cpus), max(2, room // 2))
     of_claims = max(2, room - of_cpus)
     top = min(choice.top, max(0, len(kept) - of_claims))
@@ -71,7 +73,7 @@ def drawn(board: Board | None, events: Sequence[str], choice: Choice, height: in
         _head(board, choice),
         _claims(kept, top, of_claims, choice),
         _cpu_table(board.cpus, min(choice.top, max(0, len(board.cpus) - of_cpus)), of_cpus),
-        _events(shown_events),
+        _events(shown),
         Text(KEYS + ("   PAUSED" if choice.paused else ""), style="dim"),
     )
 
@@ -118,18 +120,30 @@ def _cpu_table(rows: Sequence[CpuRow], top: int, room: int) -> Table:
     table.add_column("busy", no_wrap=True, width=12)
     table.add_column("what runs", no_wrap=True, overflow="ellipsis", ratio=2)
     for row in rows[top : top + room]:
-        busy = min(1.0, sum(share for _, share in row.runs))
         what = Text()
         for name, share in row.runs:
             bad = name in row.outside
             what.append(f"{'✘ ' if bad else ''}{printable(name)} {share:.0%}  ", style="bold red" if bad else "")
-        bar = round(busy * 10)
+        bar = round(row.busy * 10)
         table.add_row(str(row.cpu), Text(printable(row.owner)), Text("█" * bar + "·" * (10 - bar)), what)
     if len(rows) > room:
         table.caption = f"{top + 1}-{min(len(rows), top + room)} of {len(rows)} CPUs"
     return table
 
 
+def _latest(events: Sequence[str], width: int) -> tuple[list[str], int]:
+    """Return the last reports that there is room for, one at least, and how many lines they take."""
+    shown, lines = list[str](), 0
+    for event in reversed(events):
+        text = printable(event)
+        needed = len(textwrap.wrap(text, max(1, width - 4))) or 1
+        if shown and lines + needed > EVENTS:
+            break
+        shown.insert(0, text)
+        lines += needed
+    return shown, lines
+
+
 def _events(events: Sequence[str]) -> Panel:
-    lines = Text("\n").join(Text(printable(line), no_wrap=True, overflow="ellipsis") for line in events)
+    lines = Text("\n").join(map(Text, events))
     return Panel(lines if events else Text("nothing was reported", style="dim"), title="Reported", title_align="left")

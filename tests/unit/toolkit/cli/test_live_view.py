@@ -31,7 +31,9 @@ def state(found: Evidence) -> SessionState:
     return SessionState(open=found, promised=CLAIMS)
 
 
-def text_of(board: Board | None, keys: str = "", events: tuple[str, ...] = (), width: int = 100) -> str:
+def text_of(
+    board: Board | None, keys: str = "", events: tuple[str, ...] = (), width: int = 100, height: int = 40
+) -> str:
     """Return a screen as text."""
     from rich.console import Console
 
@@ -40,8 +42,8 @@ def text_of(board: Board | None, keys: str = "", events: tuple[str, ...] = (), w
     choice = Choice()
     for key in keys:
         choice = choice.after(key)
-    console = Console(file=io.StringIO(), width=width, height=40, record=True)
-    console.print(drawn(board, events, choice, 40))
+    console = Console(file=io.StringIO(), width=width, height=height, record=True)
+    console.print(drawn(board, events, choice, width, height))
     return str(console.export_text())
 
 
@@ -72,6 +74,31 @@ def test_what_is_outside_is_said_in_words_and_by_a_sign() -> None:
     assert "\x1b[2J" not in text
     assert "\\x1b[2J ran on CPU 0" in text
     assert "✔ nothing outside so far" in text_of(Looks().look(state(healthy())))
+
+
+def test_what_runs_where_it_may_not_is_named_first() -> None:
+    """However small its share is, for a line has an end: four are named, and all of them are busy time."""
+    others = [use(name, 0, run_ns=SECOND) for name in ("web", "w1", "w2", "w3", "w4")]
+    board = Looks().look(state(replace(broken(), duration_ns=10 * SECOND, cpu_use=(*broken().cpu_use, *others))))
+    assert board is not None
+    row = board.cpus[0]
+
+    assert (row.outside, row.runs[0][0], len(row.runs)) == (("db",), "db", 4)
+    assert row.busy > sum(share for _, share in row.runs) + 0.05
+
+
+def test_the_last_report_is_on_a_narrow_screen() -> None:
+    """A report that is longer than a line takes the room of older ones, not that of what stands below."""
+    reports = tuple(
+        f"12:00:0{at} " + "a report that is longer than a line of so narrow a screen " * 2 for at in range(9)
+    )
+    text = text_of(Looks().look(state(broken())), events=(*reports, "12:00:09 db: ran on CPU 0"), width=52, height=24)
+
+    assert "12:00:08" in text
+    assert "12:00:09 db: ran on CPU 0" in text
+    assert "12:00:06" not in text
+    assert "q end" in text
+    assert len(text.splitlines()) <= 24
 
 
 def test_keys_sort_and_filter() -> None:
