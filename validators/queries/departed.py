@@ -35,7 +35,8 @@ def _departed(claim: Claim, evidence: Evidence) -> bool:
 
     On a hybrid host a cgroup goes in one hierarchy after the other.
     """
-    if {change.what for change in view.changes_of(claim.name, evidence.transitions)} != {"claim-removed"}:
+    changes = {change.what for change in view.changes_of(claim.name, evidence.transitions)}
+    if changes not in ({"claim-removed"}, {"claim-removed", "cgroup-gone"}):
         return False  # most: of hundreds of claims nothing else is looked for
     first = view.files_of(evidence.files_before, claim.cgroup)
     own = view.by_claim(evidence.bandwidth).get(claim.name, ())

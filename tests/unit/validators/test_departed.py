@@ -36,8 +36,12 @@ def subjects(seen: Evidence) -> set[str]:
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"files_before": evidence().files_before}],
-    ids=["gone", "going: its CPU time could not be read any more"],
+    [
+        {},
+        {"files_before": evidence().files_before},
+        {"transitions": (replace(GONE, what="cgroup-gone", start_at_ns=4, end_at_ns=4), GONE)},
+    ],
+    ids=["gone", "going: its CPU time could not be read any more", "going: it was in the v2 hierarchy still"],
 )
 def test_what_had_gone_has_no_verdict(changes: dict[str, object]) -> None:
     """The other claim has."""
@@ -51,10 +55,11 @@ def test_what_had_gone_has_no_verdict(changes: dict[str, object]) -> None:
         {"following": None},
         {"transitions": ()},
         {"transitions": (replace(GONE, what="claim-added"), GONE)},
+        {"transitions": (replace(GONE, what="cgroup-gone"), replace(GONE, what="cgroup-made"), GONE)},
         {"files_before": evidence().files_before, "bandwidth": evidence().bandwidth},
         {"cpu_use": (*evidence().cpu_use, use("web", 3))},
     ],
-    ids=["not followed", "not removed", "came", "there", "ran"],
+    ids=["not followed", "not removed", "came", "made again", "there", "ran"],
 )
 def test_what_was_there_is_judged(changes: dict[str, object]) -> None:
     """Each sign by itself keeps its verdicts."""
