@@ -94,10 +94,18 @@ SECCOMP = Setting(
     "{type: Localhost, localhostProfile: pinproof.json} where seccomp/pinproof.json is in /var/lib/kubelet/seccomp of "
     "each node; RuntimeDefault refuses bpf and perf_event_open on older runtimes",
 )
+SELINUX = Setting(
+    "seLinuxOptions",
+    {"type": "spc_t"},
+    "of container-selinux, not confined; a node without SELinux ignores it, and another type needs a policy",
+)
 CONFORMANCE = Setting("conformance.enabled", False, "whether the chart has the Job, which loads every CPU of its node")
 CONFORMANCE_NODE = Setting("conformance.nodeName", "", "the node that the Job judges; drained, without other work")
 CONFORMANCE_ARGUMENTS = Setting("conformance.arguments", ["--on-live-node"], "further options: its own pod is at work")
-SETTINGS = (IMAGE, PULL, ARGUMENTS, SELECTOR, RESOURCES, SECCOMP, CONFORMANCE, CONFORMANCE_NODE, CONFORMANCE_ARGUMENTS)
+SETTINGS = (
+    *(IMAGE, PULL, ARGUMENTS, SELECTOR, RESOURCES, SECCOMP, SELINUX),
+    *(CONFORMANCE, CONFORMANCE_NODE, CONFORMANCE_ARGUMENTS),
+)
 
 _MOUNTS: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (
     # name, place inside, place on the node, of what kind, how it is mounted
@@ -132,6 +140,7 @@ def _pod(name: str, words: list[Any], more: tuple[str, ...] = ()) -> dict[str, A
                     "readOnlyRootFilesystem": True,
                     "capabilities": {"drop": ["ALL"], "add": [*CAPABILITIES, *more]},
                     "seccompProfile": SECCOMP,
+                    "seLinuxOptions": SELINUX,
                 },
                 "volumeMounts": [
                     {"name": "run", "mountPath": "/run"},

@@ -209,17 +209,26 @@ def _modules(tree: SysTree) -> Capability:
         )
         if error in (errno.EPERM, errno.EACCES)
     ]
-    suspected = bool(refused and strict and not lacking(Cap.BPF, Cap.PERFMON))
+    enforced = tree.read(_SELINUX_ENFORCE)
+    binding = [name for name in strict if name != "selinux" or enforced != "0"]
+    suspected = bool(refused and binding and not lacking(Cap.BPF, Cap.PERFMON))
     detail = f"with a policy: {', '.join(strict) or 'none'}" + (f" (this process: {label})" if strict and label else "")
+    if "selinux" in strict:
+        mode = _SELINUX_MODES.get(enforced or "", "cannot be read here (a container does not show it)")
+        detail += f"; /{_SELINUX_ENFORCE} {mode}"
     return _fact(
         "security-modules",
         not suspected,
         detail + (f"; refused although the capabilities are there: {' and '.join(refused)}" if suspected else ""),
-        "; ".join(_POLICIES[name] for name in strict),
+        "; ".join(_POLICIES[name] for name in binding),
         _OBSERVE,
         _SWITCHES,
     )
 
+
+_SELINUX_ENFORCE = "sys/fs/selinux/enforce"
+_SELINUX_MODES = {"1": "is 1: enforcing", "0": "is 0: permissive, it refuses nothing"}
+"""What selinuxfs says. Source: selinux(8); kernel, security/selinux/selinuxfs.c (sel_read_enforce)."""
 
 _POLICIES = {
     "selinux": "SELinux: a policy that allows bpf { map_create map_read map_write prog_load prog_run } and perf_event "
@@ -293,7 +302,7 @@ def _btf(root: Path) -> Capability:
 def _authors(root: Path) -> Capability:
     """Without it a report states what differs from the promise, but not which task wrote it."""
     remedy = (
-        "a kernel with BPF trampolines (x86 5.5, arm64 6.0) and no policy against them; until then `watch "
+        "a kernel with BPF trampolines at functions (x86 5.5, arm64 6.4) and no policy against them; until then `watch "
         "--trace-syscalls` names which tasks write control files and change masks, at some 35 ns for every system "
         "call of the machine (x86)"
     )

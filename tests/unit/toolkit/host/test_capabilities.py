@@ -142,6 +142,25 @@ def test_a_security_module_is_the_cause_where_capabilities_are_there(
     assert ("of a container" in fact.remedy) is suspected
 
 
+@pytest.mark.parametrize(
+    ("enforce", "suspected", "said"),
+    [("1", True, "is 1: enforcing"), ("0", False, "is 0: permissive"), (None, True, "cannot be read here")],
+)
+def test_selinux_is_the_cause_only_where_it_enforces(
+    enforce: str | None, suspected: bool, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file was read; where it cannot be (in a container), the policy may be the cause."""
+    files = {"sys/kernel/security/lsm": "capability,selinux,bpf"}
+    if enforce is not None:
+        files["sys/fs/selinux/enforce"] = enforce
+    monkeypatch.setattr(bpf_syscalls, "try_raw_tracepoint", lambda *_: 13)
+    monkeypatch.setattr(capabilities, "lacking", lambda *_, **__: ())
+    fact = by_name(read_capabilities(write(tmp_path, files)))["security-modules"]
+    assert fact.available is not suspected
+    assert f"/sys/fs/selinux/enforce {said}" in fact.detail
+    assert ("type: spc_t" in fact.remedy) is suspected
+
+
 def test_a_lockdown_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the file says: a program that reads kernel memory is refused or not."""
     tree = write(tmp_path, {"sys/kernel/security/lockdown": "none [integrity] confidentiality"})
