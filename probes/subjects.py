@@ -35,8 +35,8 @@ class Violation:
     """Number of the observer's window."""
 
 
-class Followed(Protocol):
-    """A cgroup that is followed by its name. ``cgroup_id``: of the present one, or of the last that was seen."""
+class Tracked(Protocol):
+    """A cgroup that is tracked by its name. ``cgroup_id``: of the present one, or of the last that was seen."""
 
     @property
     def path(self) -> str:

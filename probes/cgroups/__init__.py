@@ -1,7 +1,7 @@
 """The witnesses of cgroups: control files, counters, and whether a claim's cgroup is still the known one.
 
 BPF: ``cgroups.bpf.c``, ``cgroups.h`` (records). Readers: ``claimed_paths.py`` (its side in the kernel: what became of
-names), ``followed.py`` (a cgroup is followed by its name), ``identity.py`` (a claim's is), ``pods_root.py`` (so is that
+names), ``tracker.py`` (a cgroup is tracked by its name), ``identity.py`` (a claim's is), ``pods_root.py`` (so is that
 of all pods), ``files.py`` with ``control_files.py``, ``known_files.py`` (bytes and what they mean) and
 ``file_reader.py`` (its work; ``pace.py``: how often, ``watched_tree.py``: of which cgroups), ``counters.py`` with
 ``bandwidth.py``, ``pressure.py``.

@@ -11,8 +11,8 @@ from __future__ import annotations
 import time
 
 from probes.cgroups.claimed_paths import ClaimedPaths, News
-from probes.cgroups.followed import Follower
-from probes.cgroups.pods_root import PodsFollower
+from probes.cgroups.pods_root import PodsTracker
+from probes.cgroups.tracker import Tracker
 from probes.observer import Observer
 from probes.subjects import PodsRoot, Subject
 from probes.witness import Edge, OpenWindow, Watch, Witness
@@ -24,7 +24,7 @@ from toolkit.model.runtimes import SETUP_NS
 GONE, MADE = "cgroup-gone", "cgroup-made"
 
 
-class ClaimFollower(Follower[Subject]):
+class ClaimTracker(Tracker[Subject]):
     """Follows the cgroup of a claim: each of its lives is a transition, and its tasks are the claim's."""
 
     def _reported(self, one: Subject, news: News) -> None:
@@ -105,8 +105,8 @@ class Identities(Witness):
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._names = observer.ledger.side(ClaimedPaths)
-        self._claims = ClaimFollower(observer, self._names)
-        self._pods = PodsFollower(observer, self._names)
+        self._claims = ClaimTracker(observer, self._names)
+        self._pods = PodsTracker(observer, self._names)
         self._count = 0
 
     def begin(self, window: OpenWindow, first: Edge) -> Watch:
@@ -150,8 +150,8 @@ class Identities(Witness):
         if count == self._count:
             return
         if self._observer.pods is not None:
-            self._pods.follow(self._observer.pods)
+            self._pods.track(self._observer.pods)
         for subject in self._observer.subjects.values():
-            self._claims.follow(subject)
+            self._claims.track(subject)
         # Not before: where one of them meets an error the next look takes up the rest.
         self._count = count

@@ -7,7 +7,7 @@ That it does not exist is no doubt: nothing can be in it.
 from __future__ import annotations
 
 from probes.cgroups.claimed_paths import ClaimedPaths
-from probes.cgroups.followed import Follower
+from probes.cgroups.tracker import Tracker
 from probes.observer import Observer
 from probes.subjects import PodsRoot
 from probes.switches.records import PODS_IDENT
@@ -15,7 +15,7 @@ from toolkit.host import cgroupfs
 from toolkit.model.blind_spots import Witness
 
 
-class PodsFollower(Follower[PodsRoot]):
+class PodsTracker(Tracker[PodsRoot]):
     """Follows the cgroup of all pods."""
 
     def __init__(self, observer: Observer, names: ClaimedPaths) -> None:
@@ -46,4 +46,4 @@ class PodsFollower(Follower[PodsRoot]):
 
     def _unchanged(self, one: PodsRoot) -> None:
         """Its v1 cpuset may have been made after it was published."""
-        self._follow_legacy(one)
+        self._track_legacy(one)

@@ -15,8 +15,8 @@ from probes.masks.joining import Joining
 from probes.masks.passes import Outside, Passes, Terms
 from probes.masks.rows import Rows
 from probes.masks.sample import Lists
+from probes.masks.scan_method import ScanMethod
 from probes.masks.thread import Proc, Thread
-from probes.masks.ways import Ways
 from probes.subjects import Subject
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
@@ -31,13 +31,13 @@ class Listed:
     def __init__(
         self,
         tasks: TaskIterator,
-        ways: Ways,
+        method: ScanMethod,
         rows: Rows,
         joining: Joining,
         start_ns: int,
         proc: Proc,
     ) -> None:
-        self._tasks, self._ways, self._rows, self._joining, self._proc = tasks, ways, rows, joining, proc
+        self._tasks, self._method, self._rows, self._joining, self._proc = tasks, method, rows, joining, proc
         self._passes = Passes(tasks.known, rows, start_ns)
         self._start_ns, self._taken = start_ns, False
         self.doubts: dict[str, dict[int, str]] = {}
@@ -53,7 +53,7 @@ class Listed:
         :raises UnreadableError: /proc is not there.
         """
         terms = {subject.ident: Terms.of(subject) for subject in subjects if not subject.changing}
-        due = self._ways.sample.due(subjects)
+        due = self._method.sample.due(subjects)
         before = [(subject, found) for subject, tid in due.threads if (found := self._proc.thread(tid)) is not None]
         if due.threads and not before:
             self._proc.check()
@@ -72,15 +72,15 @@ class Listed:
     def _pass(self) -> list[Piece]:
         began_ns = time.thread_time_ns()
         pieces = self._tasks.read()
-        self._ways.pass_ns = time.thread_time_ns() - began_ns
-        self._ways.threads = sum(len(data) for _, data in pieces) // self._tasks.known.layout.size
+        self._method.pass_ns = time.thread_time_ns() - began_ns
+        self._method.threads = sum(len(data) for _, data in pieces) // self._tasks.known.layout.size
         return pieces
 
     def _take(self, pieces: Iterable[Piece], subjects: Sequence[Subject], terms: Mapping[int, Terms]) -> list[Outside]:
         began_ns = time.thread_time_ns()
         outside = self._passes.take(pieces, subjects, terms)
         if not self._taken:
-            self._taken, self._ways.once_ns = True, time.thread_time_ns() - began_ns
+            self._taken, self._method.once_ns = True, time.thread_time_ns() - began_ns
         return outside
 
     def _compare(
@@ -98,7 +98,7 @@ class Listed:
             if held_to is None:
                 continue
             task = tasks.get((subject.ident, thread.tid))
-            doubt = self._ways.sample.doubt(subject, thread, task, self._proc.thread, self._tasks.known.layout)
+            doubt = self._method.sample.doubt(subject, thread, task, self._proc.thread, self._tasks.known.layout)
             if doubt:
                 self.doubts.setdefault(subject.name, {})[thread.tid] = doubt
             if held_to.hold(thread):
@@ -129,8 +129,8 @@ def _unchanged(subject: Subject, terms: Mapping[int, Terms]) -> bool:
     return not subject.changing and subject.ident in terms and subject.epoch == terms[subject.ident].epoch
 
 
-def lists_of_strays(hierarchy: Hierarchy, subjects: Iterable[Subject], lists: Lists, ways: Ways) -> Lists:
+def lists_of_strays(hierarchy: Hierarchy, subjects: Iterable[Subject], lists: Lists, method: ScanMethod) -> Lists:
     """Return the lists that were read, and those of the claims of which a stray thread was met."""
     read = {subject.ident for subject, _ in lists}
-    missing = (one for one in subjects if ways.strays.waiting(one) and one.ident not in read)
+    missing = (one for one in subjects if method.strays.waiting(one) and one.ident not in read)
     return [*lists, *((one, cgroupfs.tids(hierarchy, one.claim.cgroup)) for one in missing)]

@@ -1,6 +1,6 @@
 """The mask of every thread of a claim, again and again: the ledger's second witness.
 
-Each is read from ``/proc/<tid>/status``, or all by the kernel's list of tasks (``listed.py``): ``ways.py`` says when.
+Each is read from ``/proc/<tid>/status``, or all by the kernel's list of tasks (``listed.py``): see ``scan_method.py``.
 
 A thread may be allowed a CPU for long before it runs there; only its mask shows it. Distinct masks are kept, not
 readings. What lies between two readings is not known, so the longest time that a thread of a claim went unread is kept
@@ -25,9 +25,9 @@ from probes.masks.listed import GRACE_S, Listed, lists_of_strays
 from probes.masks.passes import Terms
 from probes.masks.rows import Rows
 from probes.masks.sample import Sample
+from probes.masks.scan_method import ScanMethod
 from probes.masks.strays import Stray, Strays
 from probes.masks.thread import Proc
-from probes.masks.ways import Ways
 from probes.subjects import Subject
 from toolkit.host import cgroupfs
 from toolkit.host.cgroupfs import Hierarchy
@@ -50,7 +50,7 @@ class ThreadMasks:
     :param patience_ns: how long the v1 cpuset of a task may follow its identity.
     :param moving: returns when the moves between cgroups began (CLOCK_MONOTONIC) that the kernel has not ended.
     :param may_complete: as of :class:`Joining`.
-    :param ways: how threads are read, and what earlier windows know of them; ``None``: from ``/proc`` alone.
+    :param method: how threads are read, and what earlier windows know of them; ``None``: from ``/proc`` alone.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class ThreadMasks:
         pause_ns: int = 0,
         patience_ns: int = 0,
         moving: Callable[[], tuple[int, ...]] = tuple,
-        ways: Ways | None = None,
+        method: ScanMethod | None = None,
         may_complete: MayComplete = lambda ident, tgid, tid: False,
     ) -> None:
         self._hierarchy, self._proc = hierarchy, Proc(root)
         self._joining = Joining(root, patience_ns, moving, may_complete)
-        self._ways = Ways(Strays(hierarchy, root), Sample(hierarchy, root)) if ways is None else ways
+        self._method = ScanMethod(Strays(hierarchy, root), Sample(hierarchy, root)) if method is None else method
         self._listed: Listed | None = None
         self.pause_ns = pause_ns
         """The longest pause between two scans in this window."""
@@ -95,7 +95,7 @@ class ThreadMasks:
         began = time.thread_time_ns()
         subjects = tuple(subjects)
         try:
-            tasks = self._ways.next(lambda: sum(len(self._tids(subject)) for subject in subjects))
+            tasks = self._method.next(lambda: sum(len(self._tids(subject)) for subject in subjects))
             if tasks is not None:
                 self._scan_listed(tasks, subjects, stop)
             else:
@@ -106,7 +106,7 @@ class ThreadMasks:
         if not stop():
             self.scans += 1
             self.scanned_ns = time.monotonic_ns()
-        return took_ns - self._ways.once_ns
+        return took_ns - self._method.once_ns
 
     def _scan_each(self, subjects: Sequence[Subject], stop: Callable[[], bool]) -> None:
         self._met = 0
@@ -114,7 +114,7 @@ class ThreadMasks:
             if stop():
                 return
             self.scan(subject, stop)
-        self._ways.threads = self._met
+        self._method.threads = self._met
 
     def scan(self, subject: Subject, stop: Callable[[], bool]) -> None:
         """Read every thread of the claim once."""
@@ -139,7 +139,7 @@ class ThreadMasks:
         gone = 0
         self._met += len(tids)
         self._joining.keep(subject, tids)
-        self._note(subject, self._ways.strays.look(subject, tids))
+        self._note(subject, self._method.strays.look(subject, tids))
         for tid in tids:
             if stop():
                 return False
@@ -177,7 +177,7 @@ class ThreadMasks:
     def _scan_listed(self, tasks: TaskIterator, subjects: Sequence[Subject], stop: Callable[[], bool]) -> None:
         """Let the kernel list all threads."""
         if self._listed is None:
-            self._listed = Listed(tasks, self._ways, self.rows, self._joining, self._start_ns, self._proc)
+            self._listed = Listed(tasks, self._method, self.rows, self._joining, self._start_ns, self._proc)
         began_ns = time.monotonic_ns()
         found = self._listed.scan(subjects, stop)
         if found is None:
@@ -186,8 +186,8 @@ class ThreadMasks:
         now_ns = time.monotonic_ns()
         for subject in subjects:
             self._beat(subject, now_ns, began_ns, subject.ident not in whole)
-        for subject, tids in lists_of_strays(self._hierarchy, subjects, lists, self._ways):
-            self._note(subject, self._ways.strays.look(subject, tids, every=1))
+        for subject, tids in lists_of_strays(self._hierarchy, subjects, lists, self._method):
+            self._note(subject, self._method.strays.look(subject, tids, every=1))
 
     def gaps(self, subjects: Iterable[Subject], end_ns: int) -> tuple[ScanGap, ...]:
         """Return how closely each claim was followed until ``end_ns`` (or until it was removed)."""
@@ -209,7 +209,7 @@ class ThreadMasks:
 
     def end(self, subject: Subject, now_ns: int) -> None:
         """Note that a claim is not watched any more."""
-        self._ways.strays.forget(subject)
+        self._method.strays.forget(subject)
         self._ended[subject.ident] = now_ns
 
     def _clock(self, subject: Subject) -> Clock:

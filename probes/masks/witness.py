@@ -10,10 +10,10 @@ from probes.loops import Loop
 from probes.masks.decoder import MaskReading
 from probes.masks.iterator import TaskIterator
 from probes.masks.sample import Sample
+from probes.masks.scan_method import ScanMethod
 from probes.masks.strays import Strays
 from probes.masks.thread import UnreadableError
 from probes.masks.threads import ThreadMasks
-from probes.masks.ways import Ways
 from probes.observer import Observer
 from probes.subjects import Subject
 from probes.switches.members import Joiners
@@ -29,13 +29,15 @@ LAST_CPU_NS = 100_000_000
 class MaskWatch(Watch):
     """One window."""
 
-    def __init__(self, observer: Observer, window: OpenWindow, pause_ns: int, ways: Ways, joiners: Joiners) -> None:
+    def __init__(
+        self, observer: Observer, window: OpenWindow, pause_ns: int, method: ScanMethod, joiners: Joiners
+    ) -> None:
         options = observer.options
         # Where nothing is loaded that knows of joinings each may take as long as one that is known.
         patience_ns = (options.pending_ms if observer.ledger.observed else options.joining_ms) * 1_000_000
         moving = observer.ledger.moving.begun_ns
         where = (observer.hierarchy, observer.root, window.start_ns)
-        self.masks = ThreadMasks(*where, pause_ns, patience_ns, moving, ways, joiners.may_complete)
+        self.masks = ThreadMasks(*where, pause_ns, patience_ns, moving, method, joiners.may_complete)
         self.window, self._threads = window, observer.options.threads
 
     def ending(self, subject: Subject) -> None:
@@ -84,7 +86,7 @@ class Masks(Witness):
         """Of the latest window."""
         self._joiners = Joiners(observer.ledger, observer.options.joining_ms * 1_000_000)
         hierarchy, root = observer.hierarchy, observer.root
-        self._ways = Ways(
+        self._method = ScanMethod(
             Strays(hierarchy, root), Sample(hierarchy, root), observer.ledger.side(TaskIterator), self._pause_ns
         )
 
@@ -97,8 +99,8 @@ class Masks(Witness):
     def begin(self, window: OpenWindow, first: Edge) -> MaskWatch:
         """Begin with a window."""
         del first
-        self._ways.begin()
-        self._watch = MaskWatch(self._observer, window, self._pause_ns, self._ways, self._joiners)
+        self._method.begin()
+        self._watch = MaskWatch(self._observer, window, self._pause_ns, self._method, self._joiners)
         return self._watch
 
     def _scan(self, stopped: Callable[[], bool]) -> float:
@@ -108,6 +110,6 @@ class Masks(Witness):
             subjects = tuple(observer.subjects.values())
             masks = watch.masks
             took_ns = masks.scan_all(subjects, lambda: stopped() or window.closed)
-            self._pause_ns = max(observer.options.scan_ms * 1_000_000, self._ways.pause_ns(took_ns))
+            self._pause_ns = max(observer.options.scan_ms * 1_000_000, self._method.pause_ns(took_ns))
             masks.pause_ns = max(masks.pause_ns, self._pause_ns)
         return self._pause_ns / 1e9

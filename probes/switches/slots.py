@@ -13,9 +13,9 @@ from typing import Protocol
 from probes.clocks import Clock
 from probes.observer import Observer
 from probes.subjects import Subject
+from probes.switches.bins import Bins
 from probes.switches.shares import Shares
 from probes.switches.spreads import HORIZON, Spread
-from probes.switches.usage_slots import Bins
 from probes.witness import OpenWindow
 from toolkit.model.claims import Claim
 from toolkit.model.evidence import UsageBin

@@ -19,7 +19,7 @@ from probes.loaded import loaded, observing
 from probes.masks.iterator import Piece, TaskIterator
 from probes.masks.records import TaskMasks
 from probes.masks.sample import STANDS
-from probes.masks.ways import Ways
+from probes.masks.scan_method import ScanMethod
 from probes.masks.witness import MaskWatch
 from probes.program import Program
 from probes.switches.ledger import Ledger
@@ -203,7 +203,7 @@ def test_a_thread_that_the_list_lacks_is_a_blind_spot(ledger: Ledger, monkeypatc
             return [one for one in records if side.known.layout.decode(one[1]).thread.tid != tid]
 
         monkeypatch.setattr(side, "read", without)
-        monkeypatch.setattr(Ways, "next", lambda _self, _count: side)
+        monkeypatch.setattr(ScanMethod, "next", lambda _self, _count: side)
         observer.open_window()
         masks = observer._window().watch(MaskWatch).masks
         wait_for(lambda: masks.scans > STANDS, "some scans")

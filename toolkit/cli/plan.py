@@ -32,8 +32,8 @@ from toolkit.model.serde import to_data
 from toolkit.model.topology import Topology
 from toolkit.report.isolation_text import finding_text
 from toolkit.report.layout import paragraph
+from toolkit.report.machine_drawing import svg_drawing, text_drawing
 from toolkit.report.machine_owners import owners
-from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.report.plan_difference import difference_table, plan_difference
 from toolkit.report.plan_text import render
 from toolkit.scenario_file import load_scenario
@@ -180,7 +180,7 @@ def _printed(plans: Sequence[_Planned], changes: Sequence[str], svg: Path | None
         if svg is not None:
             target = svg if len(plans) == 1 else svg.with_stem(f"{svg.stem}-{index + 1}")
             drawn = work.after or work.plan
-            picture = svg_picture(work.topology, owners(drawn, work.topology.online), work.scenario.title)
+            picture = svg_drawing(work.topology, owners(drawn, work.topology.online), work.scenario.title)
             code = worse(code, attempt(partial(write_output, target, picture)))
         if not as_json:
             _show(work, changes)
@@ -264,7 +264,7 @@ def _show(work: _Planned, changes: Sequence[str]) -> None:
         return
     say(f"{render(work.plan)}\n")
     # May have colours; the names in it are DNS labels.
-    picture = text_picture(work.topology, owners(work.plan, work.topology.online), colour=_coloured())
+    picture = text_drawing(work.topology, owners(work.plan, work.topology.online), colour=_coloured())
     click.echo(f"{picture}\n")
     _show_findings(work.found)
     say(paragraph(statement(work.version)))

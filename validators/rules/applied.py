@@ -18,7 +18,7 @@ from validators.queries import cpus_in_time, file_history, hotplug, in_time, sid
 from validators.queries.compared import Compared, Wrong
 from validators.queries.life import Life, lives
 from validators.quota import bandwidth
-from validators.quota.kept import kept, unread
+from validators.quota.kept_quota import has_kept_quota, unread
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 
@@ -259,7 +259,7 @@ def _quota_problem(reading: Compared, claim: Claim, files: CgroupFiles) -> str |
     promised = claim.quota_us if claim.quota_us is not None else -1
     if files.no_cpu_controller:
         return _lacking(files, bandwidth.shown(promised, claim.period_us)) if promised >= 0 else ""
-    if files.quota_us is None or (promised >= 0 and files.period_us is None) or kept(claim, files):
+    if files.quota_us is None or (promised >= 0 and files.period_us is None) or has_kept_quota(claim, files):
         return None
     by_systemd = systemd_wrote(files.cgroup, files.manager)
     if not bandwidth.same_limit(promised, claim.period_us, files.quota_us, files.period_us, by_systemd=by_systemd):

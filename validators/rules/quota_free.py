@@ -16,7 +16,7 @@ from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
 from validators.quota.case import UNCOUNTED
 from validators.quota.ended import LifeUse, ended_lives, with_ended_lives
-from validators.quota.kept import UNKNOWN, may_keep
+from validators.quota.kept_quota import UNKNOWN, may_keep
 from validators.rule import Judgement, Rule, RuleDoc, prose
 from validators.witness import Witness
 from validators.wording import plural

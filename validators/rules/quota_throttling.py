@@ -16,7 +16,7 @@ from validators.quota.authors import authors
 from validators.quota.broken import broken, burst, too_much
 from validators.quota.case import UNCOUNTED, Case, Finding, make_case, passed, undecided
 from validators.quota.ended import LifeUse, ended_lives, last_began_ns, slots_in, with_ended_lives
-from validators.quota.kept import UNKNOWN
+from validators.quota.kept_quota import UNKNOWN
 from validators.quota.periods import throttled_periods
 from validators.quota.slots import slots_of
 from validators.rule import Rule, RuleDoc, prose

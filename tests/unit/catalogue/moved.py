@@ -16,9 +16,9 @@ from toolkit.model.plan import ContainerPlan, Plan, PodPlan
 from toolkit.model.scenario import VALUES, Expectation
 from toolkit.model.topology import Topology
 from toolkit.session.planning.from_plan import claim_name
-from toolkit.session.planning.kept import kept
 from toolkit.session.planning.planned import Planned
 from toolkit.session.planning.resizing import containers
+from toolkit.session.planning.retained import retained
 
 PLANS = ("before", "plan", "visited", "resized")
 """The plans of a scenario in the order of time."""
@@ -28,7 +28,7 @@ LAST = {"departures": "plan", "leaves": "visited", "resize": "resized", "restart
 
 def moved(work: Planned) -> Iterator[tuple[str, Planned]]:
     """Yield for each container that keeps its CPUs through a change: the verdict's subject, and it has others."""
-    for one in kept(work.scenario, work):
+    for one in retained(work.scenario, work):
         name, _, change = one.subject.partition(" (")
         part = LAST[change.rstrip(")")]
         plan: Plan = getattr(work, part)

@@ -9,9 +9,9 @@ from pathlib import Path
 from probes.masks.iterator import Piece, TaskIterator
 from probes.masks.records import Known, Layout
 from probes.masks.sample import Sample
+from probes.masks.scan_method import ScanMethod
 from probes.masks.strays import Strays
 from probes.masks.threads import ThreadMasks
-from probes.masks.ways import Ways
 from probes.subjects import Subject
 from toolkit.host.cgroupfs import Hierarchy, Mode
 from toolkit.model.claims import Claim
@@ -64,13 +64,13 @@ class Node:
         self.subjects = [self.outer]
         self.tasks = Tasks()
         self.moves: tuple[int, ...] = ()
-        self.ways = Ways(Strays(self.hierarchy, root), Sample(self.hierarchy, root), self.tasks)
+        self.method = ScanMethod(Strays(self.hierarchy, root), Sample(self.hierarchy, root), self.tasks)
         self.open()
         self.proc(1, "/")
 
     def open(self) -> None:
         """Begin with a window."""
-        self.masks = ThreadMasks(self.hierarchy, self.root, 0, 0, 0, lambda: self.moves, self.ways)
+        self.masks = ThreadMasks(self.hierarchy, self.root, 0, 0, 0, lambda: self.moves, self.method)
 
     def proc(self, tid: int, cgroup: str = "/a", cpus: str = "0", name: str = "x") -> None:
         """Let /proc say so of a thread."""
@@ -90,7 +90,7 @@ class Node:
     def scan(self, times: int = 1) -> None:
         """Scan, by the list whatever it costs."""
         for _ in range(times):
-            self.ways.threads = 1 << 20
+            self.method.threads = 1 << 20
             self.masks.scan_all(self.subjects, lambda: False)
 
     def seen(self) -> dict[tuple[str, int, str], int]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from probes.cgroups.claimed_paths import CgroupEvent, ClaimedPaths, News
-from probes.cgroups.identity import ClaimFollower, Identities
+from probes.cgroups.identity import ClaimTracker, Identities
 from probes.observer import Observer
 from probes.readings import Moment
 from probes.subjects import Subject
@@ -60,7 +60,7 @@ def test_an_event_is_of_the_window_in_which_it_happened(
     monkeypatch: pytest.MonkeyPatch, gone_ns: int, made_ns: int, of_old: list[int], of_new: list[int]
 ) -> None:
     """Heard after the turn; times are by the turn here."""
-    monkeypatch.setattr(ClaimFollower, "_follow_legacy", lambda *_: None)
+    monkeypatch.setattr(ClaimTracker, "_track_legacy", lambda *_: None)
     old, new = window(TURN_NS - 10 * SECOND, TURN_NS), window(TURN_NS)
     events = tuple(
         CgroupEvent(at_ns=TURN_NS + at_ns, number=number, made=made)
@@ -68,7 +68,7 @@ def test_an_event_is_of_the_window_in_which_it_happened(
     )
     names = cast("ClaimedPaths", SimpleNamespace(news=lambda *_: News(total=2, events=events)))
 
-    ClaimFollower(observer(old, new), names).follow(subject(reported=True))
+    ClaimTracker(observer(old, new), names).track(subject(reported=True))
 
     assert [change.start_at_ns + old.start_ns - TURN_NS for change in old.transitions] == of_old
     assert [change.start_at_ns for change in new.transitions] == of_new

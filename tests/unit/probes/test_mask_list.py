@@ -52,7 +52,7 @@ def test_rows_are_a_windows_own(node: Node) -> None:
     """What a record means is remembered from window to window, how often it was read is not."""
     node.tasks.records = [record(7)]
     node.scan(2)
-    node.ways.begin()
+    node.method.begin()
     node.open()
     node.scan()
 
@@ -147,7 +147,7 @@ def test_a_changed_claim_judges_anew(node: Node) -> None:
 def test_a_scan_that_was_cut_short_is_none(node: Node) -> None:
     """By the end of the window: nothing is kept, nothing counted."""
     node.tasks.records = [record(7)]
-    node.ways.threads = 1 << 20
+    node.method.threads = 1 << 20
     node.masks.scan_all(node.subjects, lambda: node.tasks.passes > 0)
     assert (node.seen(), node.masks.scans, node.masks.gaps(node.subjects, 0)[0].scans) == ({}, 0, 0)
 
@@ -155,11 +155,11 @@ def test_a_scan_that_was_cut_short_is_none(node: Node) -> None:
 def test_rows_that_are_made_once_do_not_slow_the_pace(node: Node) -> None:
     """The first scan of a window makes the rows of all threads: no later one does, so no pause goes by it."""
     node.tasks.records = [record(tid) for tid in range(2, 90)]
-    node.ways.threads = 1 << 20
+    node.method.threads = 1 << 20
     took_ns = node.masks.scan_all(node.subjects, lambda: False)
-    assert took_ns == node.masks.dearest_ns - node.ways.once_ns < node.masks.dearest_ns
+    assert took_ns == node.masks.dearest_ns - node.method.once_ns < node.masks.dearest_ns
     node.scan()
-    assert node.ways.once_ns == 0
+    assert node.method.once_ns == 0
     node.open()
     node.scan()
-    assert node.ways.once_ns > 0
+    assert node.method.once_ns > 0

@@ -149,7 +149,7 @@ def test_strays_are_looked_for_in_the_claims_whose_turn_it_is(node: Node, monkey
     claim = replace(node.outer.claim, quota_us=20_000)
     node.outer.claim = claim
     node.subjects = [node.outer, replace(node.outer, claim=replace(claim, name="c", cgroup="/c"), ident=3)]
-    node.ways.strays = Strays(hierarchy, node.root)
+    node.method.strays = Strays(hierarchy, node.root)
     for name, tids in (("a", (7,)), ("c", (8,))):
         node.lists(*tids, cgroup=name)
         (node.root / "cpu" / name).mkdir(parents=True)

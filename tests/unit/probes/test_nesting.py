@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from probes.switches.bins import MAX_BINS, Bins
 from probes.switches.nesting import with_nested
-from probes.switches.usage_slots import MAX_BINS, Bins
 from toolkit.model.nesting import nested
 from validators.quota.bandwidth import Limit, burst_ns
 

@@ -13,7 +13,7 @@ from probes.compiler import import_bcc, source_text
 from probes.masks.status import parse_status
 from probes.node.system import read_run_delay, read_system, run_delay
 from probes.node.untraced import untraced
-from probes.switches.usage_slots import MAX_BINS, Bins
+from probes.switches.bins import MAX_BINS, Bins
 from toolkit.errors import HostUnsupportedError
 from toolkit.host.cgroupfs import CpuStat
 from toolkit.model.claims import Claim

@@ -10,7 +10,7 @@ from tests.unit.validators.evidence_builder import bandwidth, claim_db, claim_se
 from toolkit.model.claims import Claim, SubjectKind
 from toolkit.model.evidence import BandwidthUse
 from toolkit.model.verdict import Outcome, Verdict
-from validators.quota.kept import UNKNOWN
+from validators.quota.kept_quota import UNKNOWN
 from validators.rules import applied, quota_free, quota_throttling
 
 DB = claim_db(kept_quota_us=200_000, quota_us=-1)

@@ -1,7 +1,7 @@
 """The rule ``admission``: the plan held against what the scenario and the kubelet's contract say about it. Pure.
 
 Which pods it takes and refuses, which CPUs it gives (:mod:`toolkit.session.planning.expected`), and what keeps those
-that it has (:mod:`toolkit.session.planning.kept`).
+that it has (:mod:`toolkit.session.planning.retained`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ RESTART = "kubelet (restart)"
 def admissions(scenario: Scenario, work: Planned) -> tuple[Verdict, ...]:
     """Compare the plan with what the scenario says: a verdict for each pod, change and container, one for warnings."""
     from toolkit.session.planning.expected import expected
-    from toolkit.session.planning.kept import kept
+    from toolkit.session.planning.retained import retained
 
     known = {pod["metadata"]["name"] for pod in scenario.pods}
     verdicts = [
@@ -67,7 +67,7 @@ def admissions(scenario: Scenario, work: Planned) -> tuple[Verdict, ...]:
         verdicts.append(_restart(work.restarted, scenario.refused_restart))
     verdicts += [
         _verdict(one.subject, Outcome.FAILED if one.wrong else Outcome.PASSED, one.wrong or one.found)
-        for one in (*kept(scenario, work), *expected(scenario, work))
+        for one in (*retained(scenario, work), *expected(scenario, work))
     ]
     warnings = [warning for plan in work.every_plan for warning in plan.warnings]
     if warnings:

@@ -17,10 +17,10 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerPlan, PodPlan
 from toolkit.model.scenario import AMOUNTS, ANY, OF_CPUS, ONE, ONLINE, Expectation, Scenario
 from toolkit.model.topology import Topology
-from toolkit.session.planning.kept import Compared
 from toolkit.session.planning.machine_amounts import amount, amounts_of
 from toolkit.session.planning.planned import Planned, config_of, machine_of
 from toolkit.session.planning.resizing import containers
+from toolkit.session.planning.retained import Compared
 from toolkit.text.wording import count
 
 

@@ -14,8 +14,8 @@ from toolkit.model.sandbox import Sandbox, SandboxContainer
 from toolkit.model.scenario import VALUES, Expectation, Requirements, Scenario
 from toolkit.model.topology import Cpu, KubeletCpu, KubeletNode, KubeletView, PciDevice, Topology
 from toolkit.session.planning.from_plan import Stage, claim_name, claim_set, running, sandbox_request, stages
-from toolkit.session.planning.kept import kept
 from toolkit.session.planning.planned import Planned, plan_all
+from toolkit.session.planning.retained import retained
 
 CORES_A_NODE, THREADS, NODES, MEMORY_BYTES = 8, 2, 4, 1 << 38
 PAGES_KB = {"2048": 512, "1048576": 4}
@@ -48,7 +48,7 @@ def judged(scenario: Scenario) -> tuple[str, ...]:
         (scenario.state_files, "state files"),
         (any(_said(one) - set(VALUES) for one in scenario.expect.values()), EXPECTED),
         (any(_said(one) & set(VALUES) for one in scenario.expect.values()), STATED),
-        (any(True for _ in kept(scenario, work)), KEPT),
+        (any(True for _ in retained(scenario, work)), KEPT),
         (bool(scenario.rejected_pods or scenario.rejected_resizes or scenario.refused_restart), "refusal"),
     )
     return tuple(sorted(found | {word for asked, word in node if asked}))

@@ -16,8 +16,8 @@ from toolkit.kubernetes.pod_reader import read_pod
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import Plan
 from toolkit.model.topology import Cpu, NumaNode, Topology
+from toolkit.report.machine_drawing import svg_drawing
 from toolkit.report.machine_owners import owners
-from toolkit.report.machine_picture import svg_picture
 
 PICTURE = PROJECT / "toolkit" / "allocation" / "one-pod.svg"
 GI = 1 << 30
@@ -90,7 +90,7 @@ def test_the_page_tells_what_the_model_gives() -> None:
 
 def test_the_picture_is_current() -> None:
     """The drawing beside the page is what the plan looks like."""
-    drawn = svg_picture(topology(), owners(planned(), topology().online), "db on a machine with two NUMA nodes")
+    drawn = svg_drawing(topology(), owners(planned(), topology().online), "db on a machine with two NUMA nodes")
     if os.environ.get("PINPROOF_WRITE_PICTURE") == "1":
         Path(PICTURE).write_text(drawn, encoding="utf-8")
 

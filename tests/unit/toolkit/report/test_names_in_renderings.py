@@ -34,8 +34,8 @@ from toolkit.model.verdict import Offender, Outcome, Verdict
 from toolkit.report import comparison_junit, conformance_junit
 from toolkit.report.comparison_markdown import render_markdown
 from toolkit.report.comparison_table import render_comparison
+from toolkit.report.machine_drawing import svg_drawing, text_drawing
 from toolkit.report.machine_owners import Owner
-from toolkit.report.machine_picture import svg_picture, text_picture
 from toolkit.report.metrics import registry_of
 from toolkit.session.windows.counters import SessionState
 from toolkit.text import names
@@ -205,9 +205,9 @@ def test_a_text_that_is_no_utf8_is_spelt_rather_than_lost() -> None:
 def test_pictures(name: str) -> None:
     """Titles and owners of a picture."""
     topology, owners = machine(), (Owner(symbol="A", name=name, cpus=cpus("0-7")),)
-    svg = svg_picture(topology, owners, name)
+    svg = svg_drawing(topology, owners, name)
     ElementTree.fromstring(svg)
-    for text in (svg, text_picture(topology, owners)):
+    for text in (svg, text_drawing(topology, owners)):
         assert all(line.isprintable() for line in text.split("\n"))
 
 

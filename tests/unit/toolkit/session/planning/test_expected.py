@@ -14,8 +14,8 @@ from toolkit.model.plan import Plan
 from toolkit.model.scenario import Expectation, Requirements
 from toolkit.session.planning.expected import expected
 from toolkit.session.planning.fitting import unmet
-from toolkit.session.planning.kept import kept
 from toolkit.session.planning.planned import Planned, plan_all
+from toolkit.session.planning.retained import retained
 
 
 def given(plan: Plan, cpus: str, number: int = 0) -> Plan:
@@ -111,8 +111,8 @@ def test_an_owner_keeps_its_cpus_beside_a_departure() -> None:
     pods = (pod("db", container("c", "1")), pod("gone", container("c", "1")), pod("web", container("c")))
     work = plan_all(scenario(*pods, departures=("gone",)), machine(4))
 
-    found = list(kept(work.scenario, work))
-    moved = next(kept(work.scenario, replace(work, plan=given(work.plan, "3"))))
+    found = list(retained(work.scenario, work))
+    moved = next(retained(work.scenario, replace(work, plan=given(work.plan, "3"))))
 
     assert [(one.subject, one.wrong) for one in found] == [("db/c (departures)", "")]
     assert moved.wrong == "db/c had CPUs 1 and has 3; expected the same"
@@ -128,11 +128,11 @@ def test_a_resize_adds_cpus_or_takes_some(after: str, wrong: bool) -> None:
     work = plan_all(resizing(), machine(4))
     assert work.resized is not None
 
-    (found,) = kept(work.scenario, replace(work, resized=given(work.resized, after)))
+    (found,) = retained(work.scenario, replace(work, resized=given(work.resized, after)))
 
     assert (found.subject, bool(found.wrong)) == ("db/c (resize)", wrong)
     refused = replace(work, answers=tuple(replace(one, done=False) for one in work.answers))
-    assert [bool(one.wrong) for one in kept(refused.scenario, refused)] == [True]
+    assert [bool(one.wrong) for one in retained(refused.scenario, refused)] == [True]
 
 
 def test_machines_are_asked_for_their_nodes() -> None:

@@ -1,4 +1,4 @@
-"""Which way a scan goes: all threads read from ``/proc``, or the kernel's list of tasks and a sample from there.
+"""How a scan reads threads: all threads read from ``/proc``, or the kernel's list of tasks and a sample from there.
 
 ``/proc`` as long as that is cheap enough for the pace that is asked for, or cheaper than a pass over all tasks of a
 machine on which few are a claim's. What is known for that stays from window to window.
@@ -15,8 +15,8 @@ from probes.masks.strays import Strays
 THREAD_NS = 20_000
 """CPU time of a thread that is read from ``/proc``."""
 PAUSES, LISTED_PAUSES = 139, 499
-"""CPU times of a scan that the scanner rests after it, by its way. Where it reads ``/proc`` alone it takes at most one
-part in 140 of a CPU: 70 threads are read as often as the options ask for, 10,000 every 28 s. Else one part in 500:
+"""CPU times of a scan that the scanner rests after it, by its method. Where it reads ``/proc`` alone it takes at most
+one part in 140 of a CPU: 70 threads are read as often as the options ask for, 10,000 every 28 s. Else one part in 500:
 10,000 every 6 to 12 s."""
 AWAKE_NS = 250_000_000
 """The longest rest where a warm CPU reads all threads as often as the options ask for. After a third of a second of
@@ -25,7 +25,7 @@ away. A rest by that time would be of seconds, and the next reading as dear: the
 it slow."""
 
 
-class Ways:
+class ScanMethod:
     """How many threads there are, and what a pass costs; as long as the observer.
 
     :param tasks: ``None``: every thread is read from ``/proc``.

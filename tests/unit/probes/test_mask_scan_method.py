@@ -8,8 +8,8 @@ import pytest
 
 from probes import kernel_structs, program
 from probes.masks.sample import Sample
+from probes.masks.scan_method import AWAKE_NS, LISTED_PAUSES, PAUSES, THREAD_NS, ScanMethod
 from probes.masks.strays import Strays
-from probes.masks.ways import AWAKE_NS, LISTED_PAUSES, PAUSES, THREAD_NS, Ways
 from probes.program import Program
 from probes.subprograms import Linked
 from tests.unit.probes.mask_node import Node
@@ -34,43 +34,43 @@ def test_the_cheaper_way_is_taken(node: Node) -> None:
     pause_ns = 200_000_000
     few = pause_ns // PAUSES // THREAD_NS
 
-    def begun(threads: int) -> Ways:
-        ways = Ways(Strays(node.hierarchy, node.root), Sample(node.hierarchy, node.root), node.tasks, pause_ns)
-        ways.next(lambda: threads)
-        return ways
+    def begun(threads: int) -> ScanMethod:
+        method = ScanMethod(Strays(node.hierarchy, node.root), Sample(node.hierarchy, node.root), node.tasks, pause_ns)
+        method.next(lambda: threads)
+        return method
 
     assert begun(few + 1).pauses == LISTED_PAUSES
-    ways = begun(few)
-    assert ways.pauses == PAUSES
-    assert ways.next(never) is None
-    ways.threads = few + 1
-    assert ways.next(never) is node.tasks
-    ways.pass_ns = (few + 1) * THREAD_NS
-    assert ways.next(never) is None
-    ways.begin()
-    assert ways.next(never) is node.tasks
+    method = begun(few)
+    assert method.pauses == PAUSES
+    assert method.next(never) is None
+    method.threads = few + 1
+    assert method.next(never) is node.tasks
+    method.pass_ns = (few + 1) * THREAD_NS
+    assert method.next(never) is None
+    method.begin()
+    assert method.next(never) is node.tasks
 
 
 def test_few_threads_are_read_before_a_cpu_goes_cold(node: Node) -> None:
     """A dear scan of few threads makes no long rest; a scan of many, by either way, rests by what it took."""
     pause_ns, dear_ns = 200_000_000, 14_000_000
-    ways = Ways(Strays(node.hierarchy, node.root), Sample(node.hierarchy, node.root), node.tasks, pause_ns)
-    ways.next(lambda: 3)
-    assert ways.pause_ns(dear_ns) == AWAKE_NS
-    assert ways.pause_ns(1_000_000) == PAUSES * 1_000_000
-    ways.threads = 1000
-    ways.next(never)
-    assert ways.pause_ns(dear_ns) == LISTED_PAUSES * dear_ns
-    ways.pass_ns = 1000 * THREAD_NS
-    ways.next(never)
-    assert ways.pause_ns(dear_ns) == PAUSES * dear_ns
+    method = ScanMethod(Strays(node.hierarchy, node.root), Sample(node.hierarchy, node.root), node.tasks, pause_ns)
+    method.next(lambda: 3)
+    assert method.pause_ns(dear_ns) == AWAKE_NS
+    assert method.pause_ns(1_000_000) == PAUSES * 1_000_000
+    method.threads = 1000
+    method.next(never)
+    assert method.pause_ns(dear_ns) == LISTED_PAUSES * dear_ns
+    method.pass_ns = 1000 * THREAD_NS
+    method.next(never)
+    assert method.pause_ns(dear_ns) == PAUSES * dear_ns
 
 
 def test_a_kernel_that_refuses_the_list_is_read_as_ever(node: Node) -> None:
     """Every thread from /proc, however many there are."""
-    ways = Ways(Strays(node.hierarchy, node.root), Sample(node.hierarchy, node.root), None)
-    ways.threads = 1 << 20
-    assert (ways.next(never), ways.pauses) == (None, PAUSES)
+    method = ScanMethod(Strays(node.hierarchy, node.root), Sample(node.hierarchy, node.root), None)
+    method.threads = 1 << 20
+    assert (method.next(never), method.pauses) == (None, PAUSES)
 
 
 def test_an_iterator_is_loaded_for_its_function(monkeypatch: pytest.MonkeyPatch) -> None:

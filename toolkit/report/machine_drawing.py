@@ -79,7 +79,7 @@ def _owner_of(owners: tuple[Owner, ...]) -> dict[int, Owner]:
     return {cpu: owner for owner in owners for cpu in owner.cpus}
 
 
-def text_picture(topology: Topology, owners: tuple[Owner, ...], *, colour: bool = False) -> str:
+def text_drawing(topology: Topology, owners: tuple[Owner, ...], *, colour: bool = False) -> str:
     """Draw with one character for each CPU, a core's threads side by side; the legend follows."""
     of = _owner_of(owners)
     exclusive = [owner.symbol for owner in owners if owner.symbol not in FIXED_COLOURS]
@@ -109,7 +109,7 @@ def _text(text: str) -> str:
     return escape(printable(text))
 
 
-def svg_picture(topology: Topology, owners: tuple[Owner, ...], title: str) -> str:
+def svg_drawing(topology: Topology, owners: tuple[Owner, ...], title: str) -> str:
     """Draw as SVG: cores are boxes with their threads stacked, boxes nest by L3 group, NUMA node and socket."""
     of, fill = _owner_of(owners), colours(owners)
     threads = max((len(core) for core in topology.cores.values()), default=1)

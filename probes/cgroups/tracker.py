@@ -1,7 +1,7 @@
-"""A cgroup that is followed by its name: the steps are the same for a claim's, and for the one that all pods are in.
+"""A cgroup that is tracked by its name: the steps are the same for a claim's, and for the one that all pods are in.
 
 The kernel side (:mod:`probes.cgroups.claimed_paths`) puts a new one in its place before anything can join; here its
-number is followed, and compared with the name's from time to time. What follows of it is each follower's own.
+number is tracked, and compared with the name's from time to time. What follows of it is each tracker's own.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Generic, TypeVar
 
 from probes.cgroups.claimed_paths import ClaimedPaths, News
 from probes.observer import Observer
-from probes.subjects import Followed
+from probes.subjects import Tracked
 from toolkit.errors import InputError
 from toolkit.host import cgroupfs
 
-F = TypeVar("F", bound=Followed)
+F = TypeVar("F", bound=Tracked)
 
 
-class Follower(ABC, Generic[F]):
-    """Use :meth:`follow` and :meth:`verify`; all methods are called under the observer's lock."""
+class Tracker(ABC, Generic[F]):
+    """Use :meth:`track` and :meth:`verify`; all methods are called under the observer's lock."""
 
     def __init__(self, observer: Observer, names: ClaimedPaths) -> None:
         self._observer, self._names = observer, names
 
-    def follow(self, one: F) -> None:
+    def track(self, one: F) -> None:
         """Take note of what the kernel side reported."""
         news = self._names.news(one.path, one.events)
         if news.total == one.events:
@@ -43,7 +43,7 @@ class Follower(ABC, Generic[F]):
         now_ns = time.monotonic_ns()
         number = self._number(one)
         if number not in (one.cgroup_id, None) or (number is None) != one.gone:
-            self.follow(one)  # the kernel side may have reported it meanwhile
+            self.track(one)  # the kernel side may have reported it meanwhile
             number = self._number(one)
         if number is None:
             self._missing(one, now_ns)
@@ -55,7 +55,7 @@ class Follower(ABC, Generic[F]):
         one.checked_ns = now_ns
 
     def _reported(self, one: F, news: News) -> None:
-        """Take note of events; the number is followed already."""
+        """Take note of events; the number is tracked already."""
 
     def _missing(self, one: F, now_ns: int) -> None:
         """No cgroup has the name; ``one.gone`` says whether that was known."""
@@ -72,9 +72,9 @@ class Follower(ABC, Generic[F]):
             # Nothing can be in it any more; dying tasks have been counted as its own until now.
             self._observer.ledger.drop_root(one.cgroup_id)
         one.cgroup_id, one.gone = number, False
-        self._follow_legacy(one)
+        self._track_legacy(one)
 
-    def _follow_legacy(self, one: F) -> None:
+    def _track_legacy(self, one: F) -> None:
         for controller, number in cgroupfs.legacy_ids(self._observer.hierarchy, one.path).items():
             if number != one.legacy_ids.get(controller):
                 # The old one's tasks are gone or going; the kernel side has put the new one in its place.

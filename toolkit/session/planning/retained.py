@@ -28,7 +28,7 @@ class Compared:
     wrong: str = ""
 
 
-def kept(scenario: Scenario, work: Planned) -> Iterator[Compared]:
+def retained(scenario: Scenario, work: Planned) -> Iterator[Compared]:
     """Compare the CPUs of each owner that outlives a change with those of before."""
     for what, before, after, sharers_too in _changes(work):
         new = {claim_name(pod, one): one.cpus for pod, one in running(after)}

@@ -18,13 +18,13 @@ def may_keep(claim: Claim, quota_us: int | None, period_us: int | None, *, by_sy
     return bandwidth.same_limit(kept_us, claim.period_us, quota_us, period_us, by_systemd=by_systemd)
 
 
-def kept(claim: Claim, files: CgroupFiles) -> bool:
+def has_kept_quota(claim: Claim, files: CgroupFiles) -> bool:
     """Return whether a cgroup's files hold this one."""
     return may_keep(claim, files.quota_us, files.period_us, by_systemd=systemd_wrote(files.cgroup, files.manager))
 
 
 def unread(name: str, claim: Claim, files: CgroupFiles, when: str) -> str:
     """Return why a file's value says nothing: it was not read, or is such a quota."""
-    if name == "the quota" and kept(claim, files):
+    if name == "the quota" and has_kept_quota(claim, files):
         return UNKNOWN
     return f"{name} of {files.cgroup} was not read {when} the window"

@@ -8,8 +8,8 @@ from tests.unit.toolkit.report.pictured_machine import machine
 from toolkit.model.claims import Isolation
 from toolkit.model.cpuset import CpuSet
 from toolkit.model.plan import ContainerPlan, ContainerRole, Plan, PodPlan, QosClass
+from toolkit.report.machine_drawing import svg_drawing, text_drawing
 from toolkit.report.machine_owners import owners
-from toolkit.report.machine_picture import svg_picture, text_picture
 
 
 def plan() -> Plan:
@@ -49,7 +49,7 @@ def test_owners_cover_every_cpu_once() -> None:
 
 def test_text_shows_cores_of_each_socket() -> None:
     """Threads of a core stand together in brackets, one symbol for each owner."""
-    text = text_picture(machine(), owners(plan(), machine().online))
+    text = text_drawing(machine(), owners(plan(), machine().online))
 
     assert "NUMA 0   L3 0    [+.][..]" in text
     assert "NUMA 1   L3 1    [AA][..]" in text
@@ -57,7 +57,7 @@ def test_text_shows_cores_of_each_socket() -> None:
 
 def test_svg_is_xml_with_one_titled_box_for_each_cpu() -> None:
     """The drawing parses, its texts are escaped, and each CPU says whose it is."""
-    root = ET.fromstring(svg_picture(machine(), owners(plan(), machine().online), "a <b> & c"))
+    root = ET.fromstring(svg_drawing(machine(), owners(plan(), machine().online), "a <b> & c"))
 
     titles = [node.text for node in root.iter("{http://www.w3.org/2000/svg}title")]
     assert sorted(titles) == sorted(
