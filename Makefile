@@ -130,8 +130,9 @@ tried-deb: root
 	@sh .ci/tried-deb $(ARGS)
 
 .PHONY: distro-table
+# SUITES, TARGETS: of some releases, or only the package (tried-deb); the other rows stay.
 distro-table: root ## docs/distributions.md anew: each verb, from the checkout and from the package, in each Debian (root, an hour)
-	@sh .ci/distro-table
+	@sh .ci/distro-table $(SUITES)
 
 .PHONY: ansible-check
 ansible-check: setup-test ## ansible-lint (production profile) and the syntax of the playbooks
