@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
@@ -33,6 +34,8 @@ BADGES = {"passed": "caught", "failed": "not noticed"}
 """What is said of a promise that was broken on purpose, by the outcome of that control."""
 MAX_REASON = 1_200
 """Characters of a reason; the whole one is in ``result.json``."""
+_WORDS = re.compile(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+""")
+"""Of a command whose names are quoted: a line of it ends between two."""
 _PARTS = files("toolkit.report.html")
 
 
@@ -111,6 +114,7 @@ def _environment() -> Environment:
     made.globals["caught"] = BADGES
     made.filters["data"] = data
     made.filters["ticked"] = ticked
+    made.filters["words"] = _WORDS.findall
     made.filters["n"] = lambda value: f"{value:,}"
     made.filters["time"] = lambda ns: brief(ns) if ns else "-"
     made.filters["when"] = _when
