@@ -132,7 +132,7 @@ class Directories:
         for level in levels:
             self._look(self._cgroups[level], now_ns)
 
-    def follow(self, subject: Subject, levels: tuple[str, ...], now_ns: int) -> None:
+    def track(self, subject: Subject, levels: tuple[str, ...], now_ns: int) -> None:
         """Look where the claim's cgroup is another one than at the last look."""
         before = self._looked.get(subject.name)
         if before is not None and before.cgroup_id != subject.cgroup_id:
@@ -151,7 +151,7 @@ class Directories:
             old = (level for level in levels if now_ns - self._cgroups[level].looked_ns >= AGAIN_NS // 2)
             self.look(subject, tuple(old), now_ns)
         else:
-            self.follow(subject, levels, now_ns)
+            self.track(subject, levels, now_ns)
 
     def _look(self, cgroup: _Cgroup, now_ns: int) -> None:
         cgroup.looked_ns = now_ns

@@ -97,9 +97,9 @@ class WriteWitness(Witness):
         """Watch them no more."""
         self.directories.remove(subject, lineage(subject.claim.cgroup))
 
-    def follow(self, subject: Subject) -> None:
+    def track(self, subject: Subject) -> None:
         """Watch its new directories where its cgroup was made anew."""
-        self.directories.follow(subject, lineage(subject.claim.cgroup), time.monotonic_ns())
+        self.directories.track(subject, lineage(subject.claim.cgroup), time.monotonic_ns())
 
     def verify(self, subject: Subject) -> None:
         """Look whether it has other directories now."""
@@ -135,7 +135,7 @@ class WriteWatch(Watch):
     def cgroup_changed(self, subject: Subject, made_ns: int | None) -> None:
         """Watch the directories of the new cgroup, if it is one: the reader of counters reports each of its rounds."""
         del made_ns
-        self._witness.follow(subject)
+        self._witness.track(subject)
 
     def read(self, edge: Edge) -> WriteReading:
         """Return the window so far."""

@@ -1,8 +1,8 @@
 """What a source of claims gives to something that follows it while the machine works: a reading, and where to look for
 changes. ``watch`` follows any source of this shape (:mod:`toolkit.session.following.follower`).
 
-A source holds no claim back and judges nothing. Its memory, if it has one, is its own (the kubelet's state file may be
-absent for a while); what is watched, since when, and what ended is the follower's.
+A source holds no claim back and judges nothing. What it keeps between readings is its own (the kubelet's state file may
+be absent for a while); what is watched, since when, and what ended is the follower's.
 """
 
 from __future__ import annotations

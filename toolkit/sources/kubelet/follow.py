@@ -1,4 +1,4 @@
-"""A kubelet's node to follow: read again and again, with the memory that its promises need.
+"""A kubelet's node to follow: read again and again, with what its promises need of earlier readings.
 
 What a node says, and what it said before and holds, are facts, equal by value: what follows from them is made once. A
 state file is silent while the kubelet restarts, a manifest that is taken away leaves the pod that was made of it, a
@@ -88,7 +88,7 @@ class KubeletSource:
     def __init__(self, places: Places, every_s: float = EVERY_S, kept: KeptFiles = NONE_KEPT) -> None:
         self._places = places
         self._pace, self._signs = ReadingPace(every_s), Signs()
-        self._memory = Memory(kept)
+        self._cache = ReadingCache(kept)
         self._facts = NodeFacts()
         self._since = _Since()
 
@@ -98,17 +98,17 @@ class KubeletSource:
 
     def _read(self) -> SourceReading:
         now_ns = time.monotonic_ns()
-        node = LiveNode(self._places, self._memory.kubelet)
+        node = LiveNode(self._places, self._cache.kubelet)
         tops = hierarchies(node.root)
-        words = self._memory.words(tops)
+        words = self._cache.words(tops)
         last = None if self._facts.last is None else self._facts.last[1]
-        self._memory.answers.need_not_ask(self._memory.turns.spared(last, words))
+        self._cache.answers.need_not_ask(self._cache.turns.spared(last, words))
         measures = self._places.metrics is not None and now_ns >= self._since.gauges_due_ns
-        unmeasured = self._memory.read_parts(node, tops, metrics=measures)
+        unmeasured = self._cache.read_parts(node, tops, metrics=measures)
         now = self._facts.of(node, now_ns)
         self._signs.look(node.kubelet_root, node.root, tops, now.reading.cgroups)
-        self._memory.turns.take(now)
-        asked_ns = self._memory.answers.asked_ns
+        self._cache.turns.take(now)
+        asked_ns = self._cache.answers.asked_ns
         return self._since.reading(now, self._facts.held, words, node, now_ns, asked_ns, unmeasured)
 
     @property
@@ -121,7 +121,7 @@ class KubeletSource:
         return self._signs.seen
 
 
-class Memory:
+class ReadingCache:
     """What is kept from one reading of a node to the next. :param kept: reads control files."""
 
     def __init__(self, kept: KeptFiles = NONE_KEPT) -> None:

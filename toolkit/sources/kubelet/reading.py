@@ -41,10 +41,10 @@ from toolkit.sources import cluster_objects, crio, dra_cpu, nri
 from toolkit.sources.json_parts import entries, items, load, mapping, number, text, texts
 from toolkit.sources.kubelet.configuration import arguments_of
 from toolkit.sources.kubelet.devices import FILE as DEVICES
+from toolkit.sources.kubelet.files.allow_list import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from toolkit.sources.kubelet.files.capture import CPU_SETTINGS, EXPECTED, MAIN_CONFIG, read_bundle_files
 from toolkit.sources.kubelet.files.capture import METRICS as METRICS
 from toolkit.sources.kubelet.files.capture import POD_FOLDERS as POD_FOLDERS
-from toolkit.sources.kubelet.files.kept import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from toolkit.sources.kubelet.files.live import node_files
 from toolkit.sources.kubelet.files.process import allocates, kubelet_version
 from toolkit.sources.kubelet.pod_paths import CONTAINER_ID, place_of

@@ -11,7 +11,7 @@ from toolkit.model.cpuset import CpuSet
 from toolkit.model.node_reading import NamedText, NodeReading
 from toolkit.model.verdict import Outcome
 from toolkit.sources.kubelet.evidence import evidence_of
-from toolkit.sources.kubelet.files.kept import POD_UID
+from toolkit.sources.kubelet.files.allow_list import POD_UID
 from toolkit.sources.kubelet.promises.node import node_claims
 from toolkit.sources.kubelet.reading import from_cri
 from validators.rules import checkpoint

@@ -27,7 +27,7 @@ from toolkit.errors import InputError
 from toolkit.sources.cri import ENDPOINTS, Cri
 from toolkit.sources.kubelet import reading
 from toolkit.sources.kubelet.document import claims_data
-from toolkit.sources.kubelet.files.kept import MAX_TEXT
+from toolkit.sources.kubelet.files.allow_list import MAX_TEXT
 from toolkit.sources.kubelet.files.sockets import pod_resources_files, runtime_files
 from toolkit.sources.kubelet.promises.node import node_claims
 from toolkit.sources.kubelet.reading import reading_of

@@ -29,8 +29,8 @@ from toolkit.errors import InputError
 from toolkit.model.evidence.following import KUBELET_START
 from toolkit.regular_file import bytes_of
 from toolkit.sources.json_parts import entries, load, mapping
+from toolkit.sources.kubelet.files.allow_list import kept_pod
 from toolkit.sources.kubelet.files.capture import METRICS
-from toolkit.sources.kubelet.files.kept import kept_pod
 from toolkit.text.names import printable
 
 DEADLINE_S = 5.0

@@ -38,9 +38,9 @@ from toolkit.sources.kubelet.configuration import (
     kept_arguments,
     read_flags,
 )
+from toolkit.sources.kubelet.files.allow_list import container_list, kept_configuration, kept_manifest
 from toolkit.sources.kubelet.files.capture import CPU_SETTINGS, MAIN_CONFIG, METRICS, POD_FOLDERS, PODS
 from toolkit.sources.kubelet.files.cgroups import cgroup_files, threads
-from toolkit.sources.kubelet.files.kept import container_list, kept_configuration, kept_manifest
 from toolkit.sources.kubelet.files.pinners import PART, pinner_files
 from toolkit.sources.kubelet.files.process import (
     KubeletProcess,

@@ -22,7 +22,7 @@ from toolkit.errors import InputError, PinproofError
 from toolkit.sources.cri import Cri, container_entry, status_answer
 from toolkit.sources.grpc_socket import as_json
 from toolkit.sources.json_parts import text
-from toolkit.sources.kubelet.files.kept import bounded, kept_entry
+from toolkit.sources.kubelet.files.allow_list import bounded, kept_entry
 from toolkit.sources.pod_resources import PodResources
 
 ALL_S = 60.0

@@ -176,7 +176,7 @@ def said(source: KubeletSource) -> NodeReading:
     return replace(facts.parsed, read_at_s={})
 
 
-def test_a_reading_with_a_memory_is_one_without(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reading_with_a_cache_is_one_without(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever comes, changes and goes, in any order. (Which need not be asked is another test's.)"""
     monkeypatch.setattr(follow, "TURNS", 1)
     dice = random.Random(SEED)

@@ -206,13 +206,13 @@ def test_texts_of_limits_that_were_read_before_are_not_read_again(node: Node, mo
 
 def test_a_tree_in_which_nothing_came_or_went_is_the_same_object(node: Node) -> None:
     """Nothing is made of it again."""
-    memory, tops = node.source._memory, hierarchies(Path(node.root) / "sys/fs/cgroup")
-    first, tree = memory.cpusets(tops), dict(memory.tree._trees)
-    assert memory.cpusets(tops) is first
-    assert list(memory.tree._trees.values()) == list(tree.values())
+    cache, tops = node.source._cache, hierarchies(Path(node.root) / "sys/fs/cgroup")
+    first, tree = cache.cpusets(tops), dict(cache.tree._trees)
+    assert cache.cpusets(tops) is first
+    assert list(cache.tree._trees.values()) == list(tree.values())
     write(node.root, f"{LIFE}/{CPU_SET}", "0\n")
-    assert memory.cpusets(tops) != first
-    assert list(memory.tree._trees.values()) == list(tree.values())
+    assert cache.cpusets(tops) != first
+    assert list(cache.tree._trees.values()) == list(tree.values())
     (node.root / POD / "new").mkdir()
-    memory.cpusets(tops)
-    assert list(memory.tree._trees.values()) != list(tree.values())
+    cache.cpusets(tops)
+    assert list(cache.tree._trees.values()) != list(tree.values())

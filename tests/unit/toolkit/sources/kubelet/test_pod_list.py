@@ -21,7 +21,7 @@ from tests.unit.toolkit.sources.made_node import SECRET, node, write
 from toolkit.sources.kubelet.configuration import read_configuration, read_flags
 from toolkit.sources.kubelet.document import claims_data
 from toolkit.sources.kubelet.evidence import RULES, evidence_of
-from toolkit.sources.kubelet.files import kept
+from toolkit.sources.kubelet.files import allow_list
 from toolkit.sources.kubelet.files.capture import packed, read_bundle_files
 from toolkit.sources.kubelet.files.live import address
 from toolkit.sources.kubelet.promises.node import node_claims
@@ -174,7 +174,7 @@ def test_what_is_kept_of_a_pod_says_all_that_it_said(name: str) -> None:
 
     files = capture(name.removesuffix(".tar.gz"))
     pods = json.loads(files["pods.json"])
-    less = {"items": [kept.kept_pod(one) for one in pods["items"]]}
+    less = {"items": [allow_list.kept_pod(one) for one in pods["items"]]}
     assert len(json.dumps(less)) < len(json.dumps(pods))
     assert judged({**files, "pods.json": json.dumps(less).encode()}) == judged(files)
 
@@ -183,7 +183,7 @@ def test_what_is_kept_of_a_pod_says_all_that_it_said(name: str) -> None:
 def test_what_is_kept_of_a_pod_is_planned_as_the_pod(tmp_path: Path, start: str) -> None:
     """`plan --capture`: refused pods, budgets, init containers and sidecars are asked about in the same order."""
     files = capture(start)
-    less = json.dumps({"items": [kept.kept_pod(one) for one in json.loads(files["pods.json"])["items"]]})
+    less = json.dumps({"items": [allow_list.kept_pod(one) for one in json.loads(files["pods.json"])["items"]]})
     plans = []
     for name, pods in (("whole", files["pods.json"]), ("less", less.encode())):
         (tmp_path / name).write_bytes(packed({**files, "pods.json": pods}, 0))

@@ -22,7 +22,7 @@ from toolkit.sources.cri import Cri, container_entry, status_answer
 from toolkit.sources.kubelet.files.cgroups import PodTree, hierarchies
 from toolkit.sources.kubelet.files.process import SEARCH_S, KubeletProcess, process_arguments
 from toolkit.sources.kubelet.files.sockets import Answers, Known, KnownByName
-from toolkit.sources.kubelet.follow import Memory
+from toolkit.sources.kubelet.follow import ReadingCache
 from toolkit.sources.kubelet.pods import StaticPods, requested
 
 STEPS = 300
@@ -280,7 +280,7 @@ def test_a_manifest_that_was_edited_between_two_lists_is_not_believed_for_good()
 
 def test_a_description_is_written_when_it_differs() -> None:
     """And only then."""
-    kept = Memory()
+    kept = ReadingCache()
     first = kept.about({"missing": [{"part": "a", "reason": "b"}]})
     assert kept.about({"missing": [{"part": "a", "reason": "b"}]}) is first
     assert json.loads(kept.about({"missing": []})) == {"missing": []}
