@@ -51,6 +51,7 @@ class Difference:
     """
 
     outcome: str
+    regressed: bool
     sentence: str
     base: str
     bases: str
@@ -79,6 +80,7 @@ def difference(comparison: Comparison, base: str = "") -> Difference:
     )  # fmt: skip
     return Difference(
         outcome=str(comparison.outcome),
+        regressed=comparison.regressed,
         sentence=_sentence(comparison),
         base=base,
         bases=first_of(comparison.bases, NAMED),

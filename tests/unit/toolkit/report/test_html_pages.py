@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.unit.toolkit.cli.command_line import pinproof
-from tests.unit.toolkit.fleet.compared import compare
+from tests.unit.toolkit.fleet.compared import compare, gate
 from tests.unit.toolkit.fleet.fleet_builder import save
 from tests.unit.toolkit.fleet.fleet_builder import session as recorded_session
 from tests.unit.toolkit.report.pages import Page, check_page
@@ -21,6 +22,7 @@ from tests.unit.toolkit.report.results_builder import CLAIMS, broken, healthy
 from tests.unit.toolkit.saved_runs import save_run
 from tests.unit.validators.evidence_builder import SECOND, balanced, cpus, evidence
 from toolkit.fleet.answer import ClassCount, FleetAnswer, Node, Source
+from toolkit.fleet.observed import of_result
 from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.conformance import ControlResult, ScenarioResult
 from toolkit.model.evidence import Evidence, UsageBin
@@ -305,8 +307,24 @@ def test_a_comparison_draws_how_far_measures_moved() -> None:
     found = compare(judged_result(healthy()), judged_result(broken()))
     page = check_page(comparison_page(found, "c"))
 
-    assert page.headings()[0][1] == "✘ failed It is worse than before"
+    assert page.headings()[0][1] == "▼ regressed It is worse than before"
     assert [one for one in page.all("table") if "cpuset-containment" in one.text]
+
+
+@pytest.mark.parametrize(
+    ("base", "required", "said"),
+    [
+        (healthy, False, "▼ regressed It is worse than before"),
+        (broken, False, "✔ passed It is no worse than before"),
+        (broken, True, "✘ failed Something that has to pass did not"),
+    ],
+)
+def test_what_was_broken_before_is_not_worse(base: Callable[[], Evidence], required: bool, said: str) -> None:
+    """But it does not pass where that is required."""
+    before, after = (of_result(judged_result(one), {}) for one in (base(), broken()))
+    page = check_page(comparison_page(gate((before,), (after,), require_passed=required), "c"))
+
+    assert page.headings()[0][1] == said
 
 
 def judged_result(found: Evidence) -> Any:
@@ -433,7 +451,7 @@ def test_report_renders_the_answer_of_compare(tmp_path: Path) -> None:
     assert (again.exit_code, json.loads(again.stdout)) == (given.exit_code, json.loads(given.stdout))
     for name in ("a.html", "b.html"):
         page = check_page((tmp_path / name).read_text())
-        assert page.headings()[0] == ("h1", "✘ failed It is worse than before")
+        assert page.headings()[0] == ("h1", "▼ regressed It is worse than before")
         assert [one.text for one in page.all("p") if f"Base: {base}. New: {new}." in one.text]
         commands = [one.text for one in page.all("code", **{"class": "command"})]
         assert f"pinproof compare --base {base} --new {new} --json" in commands
