@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from toolkit.model.claims import Claim
+from toolkit.model.claims import Claim, ClaimSet
 from toolkit.model.evidence import BandwidthUse, CpuUse, Evidence, ThreadMask, UsageBin
 from toolkit.model.evidence.masks import of_each
 from toolkit.model.verdict import Measure, Outcome
 from validators.queries import view
 from validators.queries.life import Life
 from validators.queries.memo import memoised
+from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
 from validators.quota.bandwidth import Bound, Conditions, Limit
 from validators.wording import digits, listed
@@ -47,6 +48,20 @@ def failed(reason: str, cgroup: str = "") -> Finding:
 def undecided(reason: str) -> Finding:
     """Decide that the evidence is not enough."""
     return Finding(Outcome.UNDECIDED, reason)
+
+
+def renewed(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Finding | None:
+    """Decide about a claim whose quota was promised anew: the counters are of the whole window.
+
+    What a pod is promised becomes unknown while it goes, container by container.
+    """
+    anew_ns = quota_renewed_ns(claim, claims, evidence)
+    if anew_ns is None:
+        return None
+    text = f"its quota was promised anew at {anew_ns / 1e9:.1f} s"
+    if view.passing_pod(claim, claims, evidence):
+        return Finding(Outcome.SKIPPED, f"it came or went in this window: {text}")
+    return undecided(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

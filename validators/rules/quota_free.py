@@ -12,9 +12,8 @@ from toolkit.model.runtimes import whole_of
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import file_history, view
 from validators.queries.life import Life, whole
-from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
-from validators.quota.case import UNCOUNTED
+from validators.quota.case import UNCOUNTED, renewed
 from validators.quota.ended import LifeUse, ended_lives, with_ended_lives
 from validators.quota.kept_quota import UNKNOWN, may_keep
 from validators.rule import Judgement, Rule, RuleDoc, prose
@@ -58,9 +57,9 @@ def _judge(life: Life, claims: ClaimSet, levels: Sequence[BandwidthUse]) -> Verd
     claim, evidence = life.claim, life.evidence
     measures: dict[str, Measure] = {}
     verdict = Judgement(ID, claim.name, measures)
-    anew_ns = quota_renewed_ns(claim, claims, evidence)
-    if anew_ns is not None:
-        return verdict(Outcome.UNDECIDED, f"its quota was promised anew at {anew_ns / 1e9:.1f} s")
+    anew = renewed(claim, claims, evidence)
+    if anew is not None:
+        return verdict(anew.outcome, anew.reason)
     if claim.quota_us is not None and claim.quota_us >= 0:
         return verdict(Outcome.SKIPPED, "it was promised a quota")
     if claim.quota_us is None and not claim.exclusive:
@@ -220,7 +219,7 @@ RULE = Rule(
 
             A life that ended in the window is judged as in `explain quota-throttling`, by its counters' last reading.
             Skipped: the own cgroup of a followed pod that came or went in the window, and whose counters were not read
-            twice.
+            twice, or whose promise changed with it.
 
             A container that shares CPUs of its node or pod and was promised no quota is judged at its own level only:
             its pod may have a quota. A pod with pod-level resources keeps its quota while some of its containers share

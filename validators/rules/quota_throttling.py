@@ -10,11 +10,10 @@ from toolkit.model.measures import Better, Kind, amounts, gated, levels, words
 from toolkit.model.verdict import Measure, Outcome, Verdict
 from validators.queries import delay, file_history, view, writers
 from validators.queries.life import ENDS, STARTS, whole
-from validators.queries.promised_anew import quota_renewed_ns
 from validators.quota import bandwidth
 from validators.quota.authors import authors
 from validators.quota.broken import broken, burst, too_much
-from validators.quota.case import UNCOUNTED, Case, Finding, make_case, passed, undecided
+from validators.quota.case import UNCOUNTED, Case, Finding, make_case, passed, renewed, undecided
 from validators.quota.ended import LifeUse, ended_lives, last_began_ns, slots_in, with_ended_lives
 from validators.quota.kept_quota import UNKNOWN
 from validators.quota.periods import throttled_periods
@@ -47,10 +46,9 @@ def _present(claim: Claim, claims: ClaimSet, evidence: Evidence, bins: Mapping[s
     """Judge the life that a claim has, or had last."""
     measures: dict[str, Measure] = {}
     author = ""
-    anew_ns = quota_renewed_ns(claim, claims, evidence)
-    if anew_ns is not None:
-        # The counters are of the whole window.
-        finding = undecided(f"its quota was promised anew at {anew_ns / 1e9:.1f} s")
+    anew = renewed(claim, claims, evidence)
+    if anew is not None:
+        finding = anew
     elif claim.kept_quota_us is not None:
         finding = undecided(UNKNOWN)
     elif claim.quota_us is None or claim.quota_us < 0:
@@ -285,7 +283,8 @@ RULE = Rule(
             little was read of it to say that it kept its promise it is skipped, and counted.
 
             A load that asks for less than the quota passes if it was not held back. Skipped: the own cgroup of a
-            followed pod that came or went in the window, and whose counters were not read twice.
+            followed pod that came or went in the window, and whose counters were not read twice, or whose promise
+            changed with it.
         """),
         tolerance=prose("""
             Q quota, P period, B burst, n CPUs used, s slice (sched_cfs_bandwidth_slice_us), t tick, W = k*P + r window,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.validators.evidence_builder import SECOND, bandwidth, claim_set, claim_web, evidence, files
+from toolkit.model.claim_changes import ClaimChange, in_force
 from toolkit.model.claims import Claim, SubjectKind
 from toolkit.model.evidence import BandwidthUse, Transition
 from toolkit.model.evidence.following import Following
@@ -23,14 +24,16 @@ INSIDE = (claim_web(pod="b"), claim_web(name="box", pod="b", kind=SubjectKind.SA
 OWN = claim_web(name="b/(pod)", pod="b", cgroup="/kubepods/podb", kind=SubjectKind.POD, cpus=None, memory_bytes=1 << 26)
 
 
-def judged(rule: Rule, went: tuple[str, ...], pod: Claim = OWN, **found: Any) -> Verdict:
+def judged(
+    rule: Rule, went: tuple[str, ...], pod: Claim = OWN, changes: tuple[ClaimChange, ...] = (), **found: Any
+) -> Verdict:
     """The verdict about the pod in a window in which these of its containers went."""
     gone = tuple(
         Transition(claim=name, what="claim-removed", start_at_ns=SECOND, end_at_ns=SECOND, cause="toolkit")
         for name in went
     )
     seen = evidence(transitions=gone, following=Following(source="kubelet"), **found)
-    return next(one for one in rule(claim_set(*INSIDE, pod), seen) if one.subject == "b/(pod)")
+    return next(one for one in rule(in_force(claim_set(*INSIDE, pod), changes), seen) if one.subject == "b/(pod)")
 
 
 @pytest.mark.parametrize(("went", "outcome"), [(("web", "box"), Outcome.SKIPPED), (("web",), Outcome.UNDECIDED)])
@@ -97,3 +100,13 @@ def test_a_pod_of_which_nothing_was_left(went: tuple[str, ...], there: bool) -> 
     )
     subjects = {verdict.subject for verdict in judge(claim_set(INSIDE[1], OWN), seen)}
     assert ("b/(pod)" in subjects) is there
+
+
+@pytest.mark.parametrize("rule", [quota_throttling.RULE, quota_free.RULE], ids=["quota", "no quota"])
+@pytest.mark.parametrize(("went", "outcome"), [(("web", "box"), Outcome.SKIPPED), (("web",), Outcome.UNDECIDED)])
+def test_a_promise_that_went_with_its_containers(rule: Rule, went: tuple[str, ...], outcome: Outcome) -> None:
+    """When the last container has gone nothing says any more what quota the pod has."""
+    change = ClaimChange(at_ns=2 * SECOND, claim=replace(OWN, quota_us=None))
+    verdict = judged(rule, went, changes=(change,), bandwidth=(POD,))
+    assert verdict.outcome is outcome, verdict.reason
+    assert verdict.reason.endswith("its quota was promised anew at 2.0 s")
