@@ -129,8 +129,8 @@ tried: root setup
 tried-deb: root
 	@sh .ci/tried-deb $(ARGS)
 
-.PHONY: distro-table
 # SUITES, TARGETS: of some releases, or only the package (tried-deb); the other rows stay.
+.PHONY: distro-table
 distro-table: root ## docs/distributions.md anew: each verb, from the checkout and from the package, in each Debian (root, an hour)
 	@sh .ci/distro-table $(SUITES)
 

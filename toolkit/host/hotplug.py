@@ -14,6 +14,7 @@ return ``None`` at once, which is no timeout.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import re
@@ -110,6 +111,9 @@ class HotplugMonitor:
 
             monitor = pyudev.Monitor.from_netlink(pyudev.Context(), source="kernel")
             monitor.filter_by("cpu")
+            # libudev returns 1, for which pyudev 0.24.0 (Debian 12 and 13) raises the last error that ctypes keeps: of
+            # any call of this thread, a bpf(2) that found its key for one.
+            ctypes.set_errno(0)
             monitor.set_receive_buffer_size(_RECEIVE_BYTES)
             monitor.start()
         except (OSError, ImportError) as error:

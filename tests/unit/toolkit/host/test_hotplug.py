@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,21 @@ def test_a_refused_socket_makes_it_blind(monkeypatch: pytest.MonkeyPatch) -> Non
         assert monitor.blind is not None
     assert "Operation not permitted" in (monitor.blind or "")
     assert monitor.events == ()
+
+
+def test_an_error_of_an_earlier_call_is_not_the_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """pyudev 0.24.0 raises what ctypes keeps when libudev returns 1, which is no error."""
+    pyudev = pytest.importorskip("pyudev")
+
+    def as_in_debian(_monitor: object, _bytes: int) -> None:
+        if kept := ctypes.get_errno():
+            raise OSError(kept, os.strerror(kept))
+
+    monkeypatch.setattr(pyudev.Monitor, "set_receive_buffer_size", as_in_debian)
+    ctypes.set_errno(errno.EEXIST)
+    with HotplugMonitor(root=tmp_path) as monitor:
+        pass
+    assert monitor.blind is None
 
 
 def test_a_change_without_events_makes_it_blind(tmp_path: Path) -> None:
