@@ -48,7 +48,7 @@ WITNESSES: tuple[Made, ...] = (
 """In the order in which they read at an edge of a window, and in the opposite one after the ledger's moment."""
 
 WITHOUT_PROGRAMS: tuple[Made, ...] = (
-    *(OwnCost, Memory, Masks, Cpus, WriteWitness, Identities, Files, Threads, Bandwidth, System),
+    *(OwnCost, Memory, Masks, Cpus, WriteWitness, Identities, Files, Threads, PressureWitness, Bandwidth, System),
     Unobserved,
 )
 """Where the kernel loads none: those that need none, in the same order, and one that names what is missing."""

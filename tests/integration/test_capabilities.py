@@ -161,6 +161,16 @@ def test_without_bpf_what_needs_switches_is_undecided(without_bpf: Watched) -> N
         assert "CAP_BPF" in verdict["reason"]
 
 
+def test_what_the_kernel_counts_by_itself_is_read_without_bpf(watch: tuple[str | Path, ...], place: Path) -> None:
+    """Pressure stall information of the claim's cgroup, over the window; no wait is made up beside it."""
+    done = called((), *watch[:-1], place / "off", "--bpf", "off")
+    evidence = json.loads(next((place / "off").glob("*/evidence.json")).read_text())
+    (row,) = evidence["pressure"]
+    assert row.get("unread", "") == "", row
+    assert row["window_ns"] == pytest.approx(evidence["duration_ns"], rel=0.2)
+    assert (done.returncode, evidence["delays"]) == (3, [])
+
+
 def test_conformance_names_the_capability_that_it_lacks() -> None:
     """It asks what a watch asks; the whole core of the catalogue was run with the same three."""
     done = called(("bpf", "perfmon"), "conformance", "--select", "quota-050-over")

@@ -35,6 +35,7 @@ class Waited:
 
     :param behind: what had the CPU meanwhile, in words, the worst first, with how long (ns).
     :param pressed: the same by the kernel's own witness.
+    :param counted: whether a ledger was there that counts waits: else only ``pressed`` says anything.
     """
 
     total_ns: int
@@ -44,6 +45,7 @@ class Waited:
     migrations: int
     behind: tuple[tuple[str, int], ...]
     pressed: Pressed | None = None
+    counted: bool = True
 
     def measures(self) -> dict[str, Measure]:
         """Return the numbers."""
@@ -53,7 +55,7 @@ class Waited:
             "waited_throttled_ns": self.throttled_ns,
             "waited_unnamed_ns": self.unnamed_ns,
             "migrations_count": self.migrations,
-        }
+        } if self.counted else {}  # fmt: skip
         found |= {} if self.pressed is None else self.pressed.measures()
         return found | ({"waited_behind": self._behind()} if self.behind else {})
 
@@ -91,6 +93,7 @@ def waited(claim: Claim, claims: ClaimSet, evidence: Evidence) -> Waited | None:
         migrations=sum(row.migrations for row in rows),
         behind=tuple(sorted(behind.items(), key=lambda item: (-item[1], item[0]))),
         pressed=by_kernel,
+        counted=not view.without_programs(evidence),
     )
 
 

@@ -22,6 +22,7 @@ from tests.unit.probes.readings import (
     MASK,
     MASKS,
     OWN,
+    PRESSURE,
     SYSTEM,
     THREADS,
     WRITES,
@@ -46,7 +47,7 @@ CLAIMS = ClaimSet(
 def evidence(masks: str = "1") -> Evidence:
     """Return what such an observer sees of a quiet window. :param masks: what every thread may use."""
     mask = replace(MASKS, masks=(replace(MASK, cpus_allowed=CpuSet.parse(masks)),))
-    readings = (OWN, mask, WRITES, FILES, THREADS, BANDWIDTH, SYSTEM, UnobservedReading(why=WHY))
+    readings = (OWN, mask, WRITES, FILES, THREADS, PRESSURE, BANDWIDTH, SYSTEM, UnobservedReading(why=WHY))
     return build(Readings(replace(FRAME, sampled=EMPTY), readings))
 
 
@@ -70,6 +71,13 @@ def test_masks_are_judged_without_them() -> None:
     for masks, outcome in (("1", Outcome.PASSED), ("0-1", Outcome.FAILED)):
         found = [one for one in judge(CLAIMS, evidence(masks)) if (one.rule, one.subject) == ("affinity-mask", "db")]
         assert [one.outcome for one in found] == [outcome]
+
+
+def test_the_kernel_s_own_witness_of_waits_goes_on() -> None:
+    """Its pressure stall information stands in measures, and no wait by a ledger that was not there beside it."""
+    (quota,) = [one for one in judge(CLAIMS, evidence()) if (one.rule, one.subject) == ("quota-throttling", "db")]
+    assert (quota.measures["psi_some_us"], quota.measures["psi_full_us"]) == (700, 600)
+    assert not {"waited_ns", "longest_wait_ns", "migrations_count"} & set(quota.measures)
 
 
 def test_rows_of_a_ledger_beside_the_word_that_there_is_none_are_doubted() -> None:
