@@ -55,9 +55,9 @@ SYSCALLS: dict[str, str] = {
     "recvfrom recvmsg recvmmsg getsockopt setsockopt getsockname getpeername",
     "random": "getrandom",
 }
-"""What a watch and a capture call, by families, so that another C library finds its own variants.
+"""What a watch, a capture and a conformance run call, by families, so that another C library finds its own variants.
 
-Found by strace (docs/privileges.md; a conformance run was not traced); whatever else there is (mounts, namespaces,
+Found by strace (docs/privileges.md); whatever else there is (mounts, namespaces,
 modules, keys, tracing of other processes, io_uring) is answered as if the kernel had no such call.
 """
 _NO_SUCH_CALL = 38

@@ -1,4 +1,4 @@
-"""``deploy/seccomp/pinproof.json``: a container with this profile watches as one without any, and can do little else.
+"""``deploy/seccomp/pinproof.json``: a container with it watches and judges as one without, and can do little else.
 
 runc loads the profile, as under a kubelet; the container is this host's files, its process ids and its cgroups.
 """
@@ -20,7 +20,6 @@ from tests.integration.working_cgroup import spinner, write_claim
 from tools import deploy
 
 PROFILE = deploy.ROOT / deploy.FOLDER / "seccomp/pinproof.json"
-CAPABILITIES = [f"CAP_{one}" for one in deploy.CAPABILITIES]
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.beside,
@@ -28,8 +27,10 @@ pytestmark = [
 ]
 
 
-def contained(folder: Path, profile: dict[str, Any], *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with these words in a container with this profile, the capabilities of the DaemonSet and no others."""
+def contained(
+    folder: Path, profile: dict[str, Any], *words: str, more: tuple[str, ...] = (), seconds: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run Python with these words in a container with this profile, the capabilities of the DaemonSet and ``more``."""
     bundle = folder / "bundle"
     (bundle / "rootfs").mkdir(parents=True, exist_ok=True)
     binds = []
@@ -41,6 +42,7 @@ def contained(folder: Path, profile: dict[str, Any], *words: str) -> subprocess.
         elif place.is_dir():
             binds.append({"destination": str(place), "type": "bind", "source": str(place), "options": ["rbind", "rw"]})
     sets = ("bounding", "effective", "permitted", "inheritable", "ambient")
+    allowed = [f"CAP_{one}" for one in (*deploy.CAPABILITIES, *more)]
     config = {
         "ociVersion": "1.0.2",
         "root": {"path": "rootfs"},
@@ -50,7 +52,7 @@ def contained(folder: Path, profile: dict[str, Any], *words: str) -> subprocess.
             "env": [f"{name}={value}" for name, value in os.environ.items() if "\n" not in value],
             "cwd": str(deploy.ROOT),
             "noNewPrivileges": True,
-            "capabilities": dict.fromkeys(sets, CAPABILITIES),
+            "capabilities": dict.fromkeys(sets, allowed),
         },
         "mounts": binds,
         "linux": {"namespaces": [{"type": "mount"}], "seccomp": profile},
@@ -61,7 +63,7 @@ def contained(folder: Path, profile: dict[str, Any], *words: str) -> subprocess.
         ["runc", "--root", str(folder / "runc"), "run", "--bundle", str(bundle), name],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=seconds,
         check=False,
     )
 
@@ -91,6 +93,19 @@ def test_a_watch_works_under_the_profile(tmp_path: Path, profile: dict[str, Any]
     assert outcomes["cpuset-containment"] == "passed", done.stdout + done.stderr
     assert result["coverage"]["switches_judged"] > 0
     assert result["coverage"]["cpus_unsampled"] == ""
+
+
+@pytest.mark.slow
+def test_a_conformance_run_is_judged_under_the_profile(tmp_path: Path, profile: dict[str, Any]) -> None:
+    """As the Job of ``deploy/``: cgroups, loads of other programs, promises that are broken on purpose."""
+    chosen = ("exclusive-and-shared", "exec-storm", "quota-050-set", "burst-create")
+    words = [word for one in chosen for word in ("--select", one)]
+    output = ("--on-live-node", "--json", "--output", str(tmp_path / "runs"))
+    command = ("-m", "toolkit", "conformance", *words, *output)
+    done = contained(tmp_path, profile, *command, more=("SYS_NICE",), seconds=280)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    passed = {one["name"] for one in json.loads(done.stdout)["scenarios"] if one["outcome"] == "passed"}
+    assert passed == set(chosen)
 
 
 def test_what_is_not_in_the_list_is_refused(tmp_path: Path, profile: dict[str, Any]) -> None:
