@@ -125,7 +125,8 @@ READS = ("judge", "report", "fleet", "status")
 """Verbs that end with the verdict of what they read: they passed if they say of the run what the run itself said."""
 LOADS = ("doctor", "run", "conformance", "inject", "watch")
 """Verbs that load programs into the kernel."""
-UNDECIDED = re.compile(r"^Undecided\n((?:  .*\n)+)", re.MULTILINE)
+UNDECIDED = re.compile(r"^(?:Undecided|Skipped .*)\n((?:  .*\n)+)", re.MULTILINE)
+"""What a verb says of verdicts, or of scenarios that it could not run."""
 
 
 def outcome(code: int, said: int = 0) -> str:
@@ -136,7 +137,7 @@ def outcome(code: int, said: int = 0) -> str:
 
 
 def reason(out: str, errors: str) -> str:
-    """Return why a verb did not pass: the first undecided verdict, else the last line that says something."""
+    """Return why a verb did not pass: the first undecided verdict or skipped scenario, else its last words."""
     found = UNDECIDED.search(out)
     return " ".join(found[1].split())[:200] if found else last_line(errors) or last_line(out)
 
@@ -150,29 +151,52 @@ def last_line(text: str) -> str:
 @contextlib.contextmanager
 def busy_cgroup(name: str) -> Iterator[None]:
     """Have a cgroup with a task that works on CPU 0 while the block runs, where cgroups can be made."""
-    mounts = [line.split() for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()]
-    root = next((Path(fields[1]) for fields in mounts if fields[2] == "cgroup2"), None)
+    roots = cgroup_roots(Path("/proc/self/mounts").read_text(encoding="utf-8"))
+    groups = [root / name for root in roots]
     work = "import os, time\nos.sched_setaffinity(0, {0})\nwhile True: time.sleep(0.001)"
     with subprocess.Popen([sys.executable, "-c", work]) as task:
-        group = None if root is None else root / name
         try:
-            if group is not None:
+            for group in groups:
                 with contextlib.suppress(OSError):
                     group.mkdir(exist_ok=True)
+                    keep_on_first_cpu(group)
                     (group / "cgroup.procs").write_text(str(task.pid), encoding="ascii")
             yield
         finally:
             task.kill()
             task.wait()
-            for _ in range(50):
-                try:
-                    if group is not None:
-                        group.rmdir()
-                    break
-                except FileNotFoundError:
-                    break
-                except OSError:  # the kernel has not taken the task out of it yet
-                    time.sleep(0.1)
+            for group in groups:
+                remove(group)
+
+
+def cgroup_roots(mounts: str) -> list[Path]:
+    """Return where cgroups of v2 and v1 cpusets are made. :param mounts: the text of /proc/mounts."""
+    rows = [line.split() for line in mounts.splitlines()]
+    v2 = [Path(row[1]) for row in rows if row[2] == "cgroup2"]
+    v1 = [Path(row[1]) for row in rows if row[2] == "cgroup" and "cpuset" in row[3].split(",")]
+    return v2[:1] + v1[:1]
+
+
+def keep_on_first_cpu(group: Path) -> None:
+    """Write what is claimed of a cgroup, where it has a cpuset; v1 takes no task before it has memory nodes."""
+    if (group / "cpuset.cpus").is_file():
+        (group / "cpuset.cpus").write_text("0", encoding="ascii")
+        with contextlib.suppress(FileNotFoundError):  # the root of v2
+            nodes = (group.parent / "cpuset.mems").read_text(encoding="ascii")
+            (group / "cpuset.mems").write_text(nodes, encoding="ascii")
+
+
+def remove(group: Path) -> None:
+    """Remove a cgroup as soon as the kernel has taken its last task out of it."""
+    for _ in range(50):
+        try:
+            group.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import pytest
 
 from toolkit.verbs import VERBS
 from tools import distributions
-from tools.verbs_tried import TRIES, last_line, main, outcome, reason
+from tools.verbs_tried import TRIES, cgroup_roots, last_line, main, outcome, reason
 
 PROGRAM = """#!/bin/sh
 case $1 in
@@ -94,6 +94,16 @@ def test_why_a_verb_is_undecided() -> None:
 
     assert reason(text, "Run saved in W\n") == "quota web/app the host was busy"
     assert reason("", "Run saved in W\n") == "Run saved in W"
+    skipped = "Skipped 1 scenario (--verbose names them)\n     1  needs stress-ng\n\n0 passed; took 2\ns.\n"
+    assert reason(skipped, "") == "1 needs stress-ng"
+
+
+def test_the_task_that_is_watched_is_in_each_hierarchy() -> None:
+    """A v1 cpuset has the CPUs where v2 has no such controller."""
+    hybrid = "cgroup /c/cpuset cgroup rw,cpuset 0 0\ncgroup /c/cpu cgroup rw,cpu 0 0\nu /c/unified cgroup2 rw 0 0\n"
+    assert cgroup_roots(hybrid) == [Path("/c/unified"), Path("/c/cpuset")]
+    assert cgroup_roots("cgroup2 /c cgroup2 rw 0 0\n") == [Path("/c")]
+    assert cgroup_roots("proc /proc proc rw 0 0\n") == []
 
 
 def test_the_last_line_that_says_something() -> None:
