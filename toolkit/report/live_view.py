@@ -95,8 +95,9 @@ def _head(board: Board, choice: Choice) -> Text:
 def _claims(rows: Sequence[ClaimRow], top: int, room: int, choice: Choice) -> Table:
     title = f"Claims ({choice.show}, by {choice.sort})"
     table = Table(title=title, title_justify="left", expand=True, box=None, header_style="dim", pad_edge=False)
-    for name in ("claim", "promised", "runs on"):
+    for name in ("claim", "promised"):
         table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("runs on", no_wrap=True, overflow="ellipsis", max_width=24)
     for name in ("uses", "outside"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows[top : top + room]:
