@@ -109,8 +109,9 @@ def _judge(life: Life, claims: ClaimSet, levels: Sequence[BandwidthUse]) -> Verd
 
 def _below(claim: Claim, claims: ClaimSet, evidence: Evidence) -> list[ThrottledBelow]:
     """Return what was throttled below its cgroup, other claims apart: these have promises of their own."""
-    inner = [one.cgroup for one in claims.claims if view.inside(one, claim)]
     rows = view.by_claim(evidence.throttled_below).get(claim.name, ())
+    # Most have none: of hundreds of claims each would ask all others.
+    inner = [one.cgroup for one in claims.claims if view.inside(one, claim)] if rows else []
     return [row for row in rows if not any(view.at_or_below(row.cgroup, cgroup) for cgroup in inner)]
 
 
