@@ -40,7 +40,10 @@ def build(package: str, messages: Table, enums: Enums) -> dict[str, Any]:
     # A pool of its own: another library in this process may define messages of the same name.
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in messages}
+    made = getattr(message_factory, "GetMessageClass", None)
+    if made is None:  # protobuf before 4.22; Debian 12 has 3.21
+        made = message_factory.MessageFactory(pool).GetPrototype
+    return {name: made(pool.FindMessageTypeByName(f"{package}.{name}")) for name in messages}
 
 
 def _add_field(message: Any, field: str, number: int, kind: str, package: str, enums: Enums) -> None:
