@@ -22,7 +22,7 @@ lab-quick: lab-image ## a cross-section of the lab: every room, kernel and kind 
 	@$(BIN)/python -m pytest --require-lab $(LAB_SIDE_BY_SIDE) $(ARGS) @.cache/lab-quick.tests
 
 lab-arm64: LAB_FLAVOURS := --flavour arm64
-lab-arm64: lab-image ## the probes on arm64, with pages of 4 and 16 KiB (root, an hour)
+lab-arm64: lab-image ## the probes on arm64, with pages of 4 and 16 KiB (root)
 	@$(BIN)/python -m pytest tests/lab/test_lab_arm64.py --require-lab $(LAB_SIDE_BY_SIDE) $(ARGS)
 
 # What needs no guest, and one guest with the few scenarios that run everywhere.

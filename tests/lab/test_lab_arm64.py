@@ -1,6 +1,6 @@
 """arm64, with pages of 4 and 16 KiB: what the probes promise elsewhere they hold on this architecture, too.
 
-``make lab-arm64``: its guests take an hour of two CPUs, and `make lab` goes on without them.
+``make lab-arm64``, and not ``make lab``: its emulator, its image and a cross compiler are its own.
 """
 
 from __future__ import annotations
