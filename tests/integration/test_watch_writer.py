@@ -220,8 +220,12 @@ def why_failed(watch: Watch) -> dict[str, list[str]]:
 
 
 def saved_by(comm: str, file: Path, text: str) -> int:
-    """Let a process of this name save a file as a kubelet does, and end; return its number."""
+    """Let a process of this name save a file as a kubelet does, and end; return its number.
+
+    A reading may meet it before it has ended: what is called kubelet says which configuration it has.
+    """
     (new := file.parent / f".{file.name}").write_text(text)
-    with subprocess.Popen([sys.executable, "-c", SAVER, comm, new, file]) as saver:
+    told = f"--config={file.parent / 'config.yaml'}"
+    with subprocess.Popen([sys.executable, "-c", SAVER, comm, new, file, told]) as saver:
         assert saver.wait() == 0
     return saver.pid
