@@ -486,17 +486,18 @@ class Observer:
         since_ns = subject.since_ns if since_ns is None else since_ns
         joining = frozenset[int]()
         if subject.cpuset_id is not None:
-            joining = frozenset(tids) - self._found_settled(subject.claim.cgroup)
+            mount = self.hierarchy.controller_dir("cpuset")
+            joining = frozenset(tids) - (cgroup_members.tids_below(mount, subject.claim.cgroup) or frozenset())
+            self._found_settled(subject.claim.cgroup)
         if not record_members(self.ledger.threads, tids, subject.ident, since_ns, joining):
             self.ledger.members_lost += 1
 
-    def _found_settled(self, cgroup: str) -> frozenset[int]:
-        """Write down which threads are in a v1 cpuset, or one below it, now; returns them."""
-        by_cgroup = cgroup_members.tids_by_cgroup(self.hierarchy.controller_dir("cpuset"), cgroup)
+    def _found_settled(self, cgroup: str) -> None:
+        """Write down which processes are in a v1 cpuset, or one below it, now."""
+        by_cgroup = cgroup_members.pids_by_cgroup(self.hierarchy.controller_dir("cpuset"), cgroup)
         now_ns = time.monotonic_ns()
         if not record_settled(self.ledger.settled, by_cgroup, now_ns, now_ns + self.options.pending_ms * 1_000_000):
             self.ledger.members_lost += 1
-        return frozenset(tid for tids in by_cgroup.values() for tid in tids)
 
     def cpu_came_online(self, cpu: int) -> None:
         """Bring a new CPU into the window and under the sampler."""

@@ -24,6 +24,7 @@ class ObserveOptions:
 
     :param max_claims: claims at one time; costs 304 bytes per claim and possible CPU, and 2 KB.
     :param max_tasks: threads (and processes) of claims whose membership is remembered.
+    :param max_settled: processes that came into the v1 cpuset of a claim or a pod, and threads that did by themselves.
     :param max_irqs: sources of interrupts on watched CPUs in two windows; an entry for each source and CPU.
     :param max_actions: moves between cgroups, and affinity changes, that a CPU reports in a window; others are counted.
     :param max_writes: writes to control files that a CPU reports in a window; others are counted.
@@ -47,6 +48,7 @@ class ObserveOptions:
 
     max_claims: int = 512
     max_tasks: int = 65536
+    max_settled: int = 16384
     max_offenders: int = 16384
     max_intruders: int = 16384
     max_irqs: int = 8192

@@ -70,6 +70,7 @@ class Ledger(Programs):
             "SAMPLER_GAP_NS": options.sampler_gap_ns,
             "MAX_CGROUPS": options.max_claims * 8 + 8,  # v2 and three of v1, and cgroups that are made anew
             "MAX_TASKS": options.max_tasks,
+            "MAX_SETTLED": options.max_settled,
             "NOTE_LINES": note_lines(root),
             "SLOT_NS": options.slot_ms * 1_000_000,
             "SLOTS_EACH": options.bin_ms // options.slot_ms,

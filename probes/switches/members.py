@@ -43,17 +43,17 @@ def record_members(threads: Map, tids: Iterable[int], ident: int, since_ns: int,
 
 
 def record_settled(settled: Map, by_cgroup: Mapping[int, Iterable[int]], now_ns: int, from_ns: int) -> bool:
-    """Write down which threads are in a v1 cpuset, by its id, when its claim is added, or the cgroup of all pods.
+    """Write down which processes are in a v1 cpuset, by its id, when its claim is added, or the cgroup of all pods.
 
     What a program wrote stays. Returns ``False`` where the map is full.
 
     :param from_ns: when each of them is held by the cpuset: something may be moving it in just now.
     """
-    for cgroup, tids in by_cgroup.items():
-        data = SETTLED.pack(cgroup | CPUSET_SPACE, now_ns, from_ns, 0, 0, 0)
+    for cgroup, pids in by_cgroup.items():
+        data = SETTLED.pack(0, 0, 0, cgroup | CPUSET_SPACE, now_ns, from_ns)
         try:
-            for tid in tids:
-                settled.update(tid.to_bytes(4, "little"), data, BPF_NOEXIST)
+            for pid in pids:
+                settled.update(pid.to_bytes(4, "little"), data, BPF_NOEXIST)
         except OSError as error:
             if error.errno == errno.E2BIG:
                 return False

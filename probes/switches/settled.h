@@ -9,7 +9,7 @@
  * (probes/switches/members.py), and what it misses is settled JOINING_NS after it is found.
  *
  * Maps:
- *   settled  hash: key tid, or tgid of what was moved as a whole (u32), value struct settled, MAX_TASKS entries, for tasks
+ *   settled  hash: key tid, or tgid of what was moved as a whole (u32), value struct settled, MAX_SETTLED entries, for tasks
  *            that came into the v1 cpuset of a claim or a pod. Full: map_full is counted.
  */
 struct stay {
@@ -23,7 +23,7 @@ struct settled {
         struct stay process;            /* of all threads of the process */
 };
 
-BPF_TABLE("hash", u32, struct settled, settled, MAX_TASKS);
+BPF_TABLE("hash", u32, struct settled, settled, MAX_SETTLED);
 
 static __always_inline struct settled *settled_of(struct cpu_state *st, u32 id)
 {

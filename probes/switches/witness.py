@@ -56,7 +56,7 @@ class Switches(Witness):
         self._heard: dict[int, list[Piece]] = {}
         """Pieces by window; of two windows one after the other they come mixed, each CPU reporting its own."""
         self._cgroups = CgroupNames(observer.hierarchy)
-        self._dead: Dead | None = None
+        self._dead: tuple[Dead, Dead] | None = None
 
     def running(self) -> AbstractContextManager[None]:
         """Hear the ledger's events."""
@@ -233,8 +233,11 @@ class Switches(Witness):
         """Forget tasks that are dead; move detail entries to user space before a map is full."""
         observer, ledger, options = self._observer, self._observer.ledger, self._observer.options
         with observer.lock:
-            self._dead = self._dead or Dead(options.max_tasks, observer.root)
-            self._dead.drop((ledger.processes, ledger.threads, ledger.settled))
+            limits = options.max_tasks, options.max_settled
+            self._dead = self._dead or (Dead(limits[0], observer.root), Dead(limits[1], observer.root))
+            members, settled = self._dead
+            members.drop((ledger.processes, ledger.threads))
+            settled.drop((ledger.settled,))
             if observer.window is None or observer.window.closed:
                 return
             sizes = (

@@ -85,9 +85,10 @@ def tids_below(mount: Path, cgroup: str) -> frozenset[int] | None:
     return frozenset(tid for one in directories for tid in _threads(one))
 
 
-def tids_by_cgroup(mount: Path, cgroup: str) -> dict[int, tuple[int, ...]]:
-    """Return the threads of a cgroup of one hierarchy and of each of its descendants, by the cgroup's id."""
-    return {inode: _threads(folder) for folder, inode in walked(f"{mount}/{relative(cgroup)}")}
+def pids_by_cgroup(mount: Path, cgroup: str) -> dict[int, tuple[int, ...]]:
+    """Return the processes of a cgroup of one hierarchy and of each of its descendants, by the cgroup's id."""
+    tree = walked(f"{mount}/{relative(cgroup)}")
+    return {inode: _numbers(read_control(f"{folder}/cgroup.procs") or "") for folder, inode in tree}
 
 
 def _listed(directory: str, name: str, kept: KeptFiles) -> str | None:
