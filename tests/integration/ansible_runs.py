@@ -174,7 +174,7 @@ def copy_project(folder: Path) -> Path:
     """Copy what a wheel is made of: a checkout that is not edited meanwhile."""
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(PROJECT / name, folder)
-    for name in ("toolkit", "probes", "validators"):
+    for name in ("toolkit", "probes", "validators", "tools"):
         shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 

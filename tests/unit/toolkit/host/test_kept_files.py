@@ -17,7 +17,7 @@ from toolkit.host.cgroupfs import Hierarchy, Mode, control_files
 from toolkit.host.kept_files import AT_ONCE, GROUPS_AT_ONCE, MOST, SHARE, KeptFiles
 from toolkit.model.node_reading import Asked
 from toolkit.sources.kubelet.files.cgroups import ControlWords, hierarchies
-from toolkit.sources.kubelet.follow import Memory
+from toolkit.sources.kubelet.follow import ReadingCache
 
 NAMES = ("cpuset.cpus", "cpu.max")
 TEXTS: list[bytes | None] = [b"0-1\n", b"max 100000\n"]
@@ -95,7 +95,7 @@ def test_a_round_opens_nothing_that_a_round_before_opened(opened: Opened, tmp_pa
         files.read(["/kubepods/pod1/a"])
         absent = [path for path in opened.paths if not Path(path).exists()]
         assert opened.opens() == len(absent), "only what is not there is looked for again"
-        assert Memory(kept).cpusets(hierarchies(tmp_path))["cgroup/kubepods/pod1/a/cpuset.cpus"] == TEXTS[0]
+        assert ReadingCache(kept).cpusets(hierarchies(tmp_path))["cgroup/kubepods/pod1/a/cpuset.cpus"] == TEXTS[0]
         words = ControlWords(hierarchies(tmp_path), kept)
         unlimited, limited = (Asked(quota_us=quota_us, period_us=100_000) for quota_us in (-1, 50_000))
         assert words.quota_as_asked("/kubepods/pod1/a", unlimited)
