@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,9 +62,18 @@ def node(ledger: Ledger) -> Iterator[Node]:
             yield Node(observer, claims, wide, narrow, pod)
 
 
-def play(node: Node, mover: Path, script: str) -> tuple[Evidence, PerfAccount, dict[tuple[OwnerClass, str], int]]:
-    """Play a script in a window; returns perf's account on ``OUT``, and the program's time there by class and place."""
-    with Mover(mover, f"pin {IN} ready {script} tell") as run, PerfAccount(run.pid, OUT, node.observer) as perf:
+def play(
+    node: Node, mover: Path, script: str, *, before: str = "", begin: Callable[[], None] = lambda: None
+) -> tuple[Evidence, PerfAccount, dict[tuple[OwnerClass, str], int]]:
+    """Play a script in a window; returns perf's account on ``OUT``, and the program's time there by class and place.
+
+    :param before: what the program does before the window. :param begin: called after it.
+    """
+    with (
+        Mover(mover, f"pin {IN} {before} ready {script} tell") as run,
+        PerfAccount(run.pid, OUT, node.observer) as perf,
+    ):
+        begin()
         node.observer.open_window()
         run.go()
         run.account()
@@ -78,36 +88,28 @@ def play(node: Node, mover: Path, script: str) -> tuple[Evidence, PerfAccount, d
     return evidence, perf, times
 
 
-def test_a_pod_that_never_joins_v2_is_a_pod(node: Node, mover: Path) -> None:
-    """All of it: the kernel's word says when it came."""
-    evidence, perf, times = play(node, mover, f"put {node.wide} 0 pin {OUT} times 20 {{ work 10000 nap 1000 }}")
+def all_of_it_is_the_pods(
+    node: Node, evidence: Evidence, perf: PerfAccount, times: dict[tuple[OwnerClass, str], int]
+) -> None:
+    """Assert that what a script of :func:`play` ran on ``OUT`` is a foreign pod's, and a violation."""
     pod = times.get((OwnerClass.FOREIGN_POD, f"{node.claims.pods_root}/wide"), 0)
     counted = sum(row.switches for row in evidence.intruders if row.comm == "mover")
     assert perf.on_cpu - HALF_AN_INTERVAL_NS - perf.lost_ns(counted) <= pod <= perf.on_cpu * 1.05, (times, perf.on_cpu)
     assert verdict(node.claims, evidence, "exclusive-cpus") is Outcome.FAILED
 
 
+def test_a_pod_that_never_joins_v2_is_a_pod(node: Node, mover: Path) -> None:
+    """All of it: the kernel's word says when it came."""
+    evidence, perf, times = play(node, mover, f"put {node.wide} 0 pin {OUT} times 20 {{ work 10000 nap 1000 }}")
+    all_of_it_is_the_pods(node, evidence, perf, times)
+
+
 def test_a_pod_that_was_there_before(node: Node, mover: Path) -> None:
     """No word says when it came: it was there when the cgroup of all pods became known, and so for 75 ms."""
     node.observer.watch_pods(f"{node.claims.pods_root}/none")
-    work = f"pin {OUT} times 20 {{ work 10000 nap 1000 }}"
-    with (
-        Mover(mover, f"pin {IN} put {node.wide} 0 ready nap 100000 {work} tell") as run,
-        PerfAccount(run.pid, OUT, node.observer) as perf,
-    ):
-        node.observer.watch_pods(node.claims.pods_root or "")
-        node.observer.open_window()
-        run.go()
-        run.account()
-        evidence = node.observer.close_window()
-        perf.close()
-        run.end()
-    complete(evidence)
-    mine = [row for row in evidence.intruders if row.tid == run.process.pid and row.cpu == OUT]
-    pod = sum(row.total_ns for row in mine if row.owner is OwnerClass.FOREIGN_POD)
-    lost_ns = perf.lost_ns(sum(row.switches for row in mine))
-    assert perf.on_cpu - HALF_AN_INTERVAL_NS - lost_ns <= pod <= perf.on_cpu * 1.05, mine
-    assert verdict(node.claims, evidence, "exclusive-cpus") is Outcome.FAILED
+    work = f"nap 100000 pin {OUT} times 20 {{ work 10000 nap 1000 }}"
+    known = partial(node.observer.watch_pods, node.claims.pods_root or "")
+    all_of_it_is_the_pods(node, *play(node, mover, work, before=f"put {node.wide} 0", begin=known))
 
 
 @pytest.mark.parametrize("first", ["cpuset", "identity"])
